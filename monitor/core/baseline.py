@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 from monitor.core.counts import Counts, equal_frequency_edges, equal_width_edges
 from monitor.core.records import WHERES, Where, Window
 from monitor.core.source_settings import SettingChange, Settings, changes, other_numbers
+from monitor.core.week_spread import WeekSpreads
 from monitor.core.wording import count_of
 
 
@@ -37,7 +38,7 @@ class Baseline:
     """The frozen reference of one label (None: of the source as a whole).
 
     ``segments`` are the counts of its segments when it is pinned; None if no rule needs them, and for a baseline from
-    the history, which stores them separately.
+    the history, which stores them separately. ``weeks`` says how much its weeks differed.
     """
 
     source: str
@@ -54,6 +55,7 @@ class Baseline:
     reason: str
     segments: Mapping[tuple[str, str], Counts] | None = None
     settings: Settings | None = None
+    weeks: WeekSpreads = field(default_factory=dict)
 
     @property
     def digest(self) -> str:

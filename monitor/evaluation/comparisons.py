@@ -17,7 +17,9 @@ from monitor.core.counts import Counts, pool
 from monitor.core.records import Comparison, DecisionCheck, Reason, Window
 from monitor.evaluation.data import RuleInput, digest_of, rows_of
 from monitor.evaluation.rule_metrics import (
+    BASELINE,
     BINNED,
+    WINDOW,
     Measurement,
     RuleSample,
     beyond_alone,
@@ -130,6 +132,7 @@ def _sample_at(
         rule_input.parameters,
         tuple(sum(rows_of(rule, window).rows for window in group) for group in split),
         new_version=rule_input.new_version,
+        week_correlation=rule_input.week_correlation,
     )
     return sample if last or (sample.enough and sample.spread) else None
 
@@ -405,10 +408,17 @@ def _comparison_of(
             **seen.detail, "confidence": sample.evaluation.confidence, "rows_needed": sample.minimum,
             "seen_at_most": sample.largest_allowed, **_numbers_behind(sample.counts, rule.measure),
             "asks": rule.for_windows, **parts, **textbook_detail(rule, now, then),
-            **({} if sample.adequate else {"windows_needed": sample.windows_needed}),
+            **({} if sample.adequate else {"windows_needed": sample.windows_needed}), **_weeks_differ(sample),
         },
         checks=_comparable(sample),
     )  # fmt: skip
+
+
+def _weeks_differ(sample: RuleSample) -> dict[str, Any]:
+    """By how much the variance of the rows is larger than they make it, since weeks differ; empty where it is not."""
+    if not sample.rule.compares or not sample.week_correlation > 0:
+        return {}
+    return {"week_effect": round(sample.week_effects[WINDOW], 6), "baseline_weeks": sample.weeks_of_each[BASELINE]}
 
 
 def _is_beyond(group: Mapping[str, Any]) -> bool:

@@ -151,7 +151,8 @@ class RuleInput:
     with it (not past the baseline's end, not across model versions). ``problem`` says why nothing can be
     measured; ``detail`` has further facts to store. ``parameters`` are the metric's for this subject
     (``MetricSpec.parameters``). ``before`` are the windows of the older counts: random numbers are those of a window.
-    ``new_version``: the window's rows have a model version that the baseline's have not.
+    ``new_version``: the window's rows have a model version that the baseline's have not. ``week_correlation`` is that
+    of two rows of one week, in what the rule compares.
     """
 
     subject: Subject
@@ -164,6 +165,7 @@ class RuleInput:
     parameters: tuple[float, ...] = ()
     before: tuple[Window, ...] = ()
     new_version: bool = False
+    week_correlation: float = 0.0
 
     @property
     def baseline_version(self) -> int | None:

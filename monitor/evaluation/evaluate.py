@@ -48,6 +48,7 @@ from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.shift.findings import p_values_of
 from monitor.evaluation.small_labels import accumulate_small, small_runs
 from monitor.evaluation.verdicts import decide
+from monitor.evaluation.week_spread import correlations_for
 from monitor.evaluation.window_segments import compare_segments, segments_of
 from monitor.metrics import cost
 from monitor.metrics.definition import MetricSpec
@@ -229,6 +230,9 @@ def verdicts_of(
     ]
     if not rule.rolls:
         rule_inputs = [with_labels_pinned(rule, each, data.baselines) for each in rule_inputs]
+    if rule.compares and not rule.rolls:
+        known = correlations_for(rule, data.baselines)
+        rule_inputs = [replace(each, week_correlation=known.get(each.subject.label, 0.0)) for each in rule_inputs]
     family = None
     if rule.metric in EXPECTED:
         rows, maps = data.current.whole.unresolved, present_maps(data, config.evaluation)

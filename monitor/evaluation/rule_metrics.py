@@ -17,10 +17,13 @@ from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, population_edges
 from monitor.core.counts import BinCounts, Counts
 from monitor.core.records import Interval, Subject, Window
+from monitor.core.week_spread import spread_key
 from monitor.evaluation.data import rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
+from monitor.evaluation.week_spread import measured_rows
 from monitor.inference import levels
 from monitor.inference.alignment import Aligned, align, binned
+from monitor.inference.between_weeks import week_effect, worth_less
 from monitor.inference.change import (
     Side,
     ece_increase_ps,
@@ -71,6 +74,7 @@ class RuleSample:
     ``new_version``: the rows have a model version that the baseline has not. ``rate`` is that of the decision: a
     p-value below it is significant in the family, whatever the others in it are (None: the rule is judged by itself).
     ``pooled_from`` is the depth of the pool of which these are the newest windows (0: they are all of it).
+    ``week_correlation`` is that of two rows of one week, in what the rule compares.
     """
 
     counts: Counts
@@ -89,6 +93,7 @@ class RuleSample:
     new_version: bool = False
     rate: float | None = None
     pooled_from: int = 0
+    week_correlation: float = 0.0
 
     @property
     def decision_rate(self) -> float:
@@ -115,6 +120,32 @@ class RuleSample:
         """Window and baseline in the bins in which they are compared."""
         window, baseline = self.merged or self.tables
         return window, baseline
+
+    @property
+    def pair_by_week(self) -> tuple[BinCounts, BinCounts]:
+        """The same, with as many effective rows in each bin as they are worth where weeks differ."""
+        each = zip(self.pair, self.weeks_of_each, strict=True)
+        now, then = (worth_less(table, self.week_correlation, weeks) for table, weeks in each)
+        return now, then
+
+    @property
+    def weeks_of_each(self) -> tuple[int, int]:
+        """The number of windows behind the rows, and behind those of the baseline."""
+        spread = _required(self.baseline).weeks.get(spread_key(self.rule.measure, self.rule.where))
+        return max(1, self.depth * self.rule.for_windows), 1 if spread is None else spread.weeks
+
+    @property
+    def week_effects(self) -> tuple[float, float]:
+        """By how much the variances of the window and of its baseline are larger than their rows alone make them."""
+        if not self.week_correlation > 0:
+            return 1.0, 1.0
+        if self.rule.measure == "mce":  # bin by bin: this is the mean
+            each = zip(self.pair, self.pair_by_week, strict=True)
+            now, then = (float(table.n_eff.sum() / worth.n_eff.sum()) for table, worth in each)
+            return now, then
+        rows = [measured_rows(self.rule.measure, counts) for counts in (self.counts, self.frozen)]
+        now, then = (week_effect(self.week_correlation, *each) for each in zip(rows, self.weeks_of_each, strict=True))
+        return now, then
 
     @property
     def minimum(self) -> int:
@@ -436,10 +467,10 @@ def _binned_increases(samples: Sequence[RuleSample]) -> list[Measurement]:
 
 
 def _binned_increase_ps(samples: Sequence[RuleSample]) -> Sequence[float]:
-    pairs = [sample.pair for sample in samples]
     if samples[0].rule.measure == "mce":
-        return mce_increase_ps(pairs)
-    return ece_increase_ps(pairs, confidence=samples[0].evaluation.confidence)
+        return mce_increase_ps([sample.pair_by_week for sample in samples])
+    pairs, effects = [sample.pair for sample in samples], [sample.week_effects for sample in samples]
+    return ece_increase_ps(pairs, confidence=samples[0].evaluation.confidence, effects=effects)
 
 
 def _increased(sample: RuleSample, now: Interval, worst: dict[str, Any], then: Interval, p_value: float) -> Measurement:
@@ -505,9 +536,10 @@ def _change_test(sample: RuleSample) -> tuple[levels.ChangeTest, dict[str, Any]]
     """The test of a change of a metric without bins, and the fall that it accepts where it is about a fall."""
     arguments = sample.metric, sample.counts, sample.frozen, sample.evaluation.confidence
     if sample.rule.condition != "decrease":
-        return levels.increase_test(*arguments), {}
+        return levels.increase_test(*arguments, effects=sample.week_effects), {}
     accepted = accepted_fall(sample.rule)
-    return levels.decrease_test(*arguments, accepted=accepted), {"accepted": accepted}
+    test = levels.decrease_test(*arguments, accepted=accepted, effects=sample.week_effects)
+    return test, {"accepted": accepted}
 
 
 def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:
@@ -516,10 +548,12 @@ def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:
     rate, threshold, measure = samples[0].decision_rate, rule.threshold, rule.measure
     if rule.condition == "increase":
         if measure == "mce":
-            return mce_increase_detectables([sample.pair for sample in samples], rate=rate, power=POWER)
+            return mce_increase_detectables([sample.pair_by_week for sample in samples], rate=rate, power=POWER)
         if measure == "ece":
-            pairs, confidence = [sample.pair for sample in samples], evaluation.confidence
-            return ece_increase_detectables(pairs, rate=rate, power=POWER, confidence=confidence)
+            pairs, effects = [sample.pair for sample in samples], [sample.week_effects for sample in samples]
+            return ece_increase_detectables(
+                pairs, rate=rate, power=POWER, confidence=evaluation.confidence, effects=effects
+            )
     if rule.compares:
         return _detectable_changes(samples, rate)
     side = _side(rule)
@@ -532,7 +566,9 @@ def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:
 
 
 def _detectable_changes(samples: Sequence[RuleSample], rate: float) -> list[float | None]:
-    arguments = [(sample.metric, sample.counts, sample.frozen, rate) for sample in samples]
+    arguments = [
+        (sample.metric, *levels.by_week(sample.counts, sample.frozen, sample.week_effects), rate) for sample in samples
+    ]
     rule = samples[0].rule
     if rule.condition == "decrease":
         return [levels.decrease_detectable(*each, accepted=accepted_fall(rule)) for each in arguments]

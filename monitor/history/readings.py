@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from itertools import groupby
@@ -24,6 +24,7 @@ from monitor.core.records import (
 )
 from monitor.core.rejection_records import Rejections, as_json, from_json
 from monitor.core.source_settings import Settings
+from monitor.core.week_spread import WeekSpread
 from monitor.history import past_promises, tables
 from monitor.history.connect import Row, one_at_a_time, put, row_of
 from monitor.history.errors import VersionClash
@@ -335,7 +336,9 @@ def baseline_row(baseline: Baseline) -> Row:
     cells = {"rows": counts.rows, "edges": plain(baseline.edges), "data": counts_file.to_bytes({(): counts})}
     parts = None if baseline.segments is None else counts_file.to_bytes(baseline.segments)
     settings = None if baseline.settings is None else dict(baseline.settings)
-    return row_of(tables.baselines, baseline, label=label, **cells, segment_data=parts, settings=settings)
+    weeks = {name: astuple(spread) for name, spread in baseline.weeks.items()}
+    stored = {"segment_data": parts, "settings": settings, "weeks": plain(weeks)}
+    return row_of(tables.baselines, baseline, label=label, **cells, **stored)
 
 
 def baselines(
@@ -408,4 +411,5 @@ def _baseline(row: RowMapping) -> Baseline:
         counts=counts_file.from_bytes(row["data"])[()],
         edges={where: tuple(edges) for where, edges in row["edges"].items()},
         pinned_at=row["pinned_at"], pinned_by=row["pinned_by"], reason=row["reason"], settings=row["settings"],
+        weeks={name: WeekSpread(*numbers) for name, numbers in row["weeks"].items()},
     )  # fmt: skip

@@ -157,7 +157,7 @@ baselines = Table(
     _required("first_window", String(32)), _required("last_window", String(32)), _required("rows", Integer),
     _required("edges", _JSON), _required("digest", String(64)), _required("data", LargeBinary),
     _required("pinned_at", _TIME), _required("pinned_by", Text), _required("reason", Text),
-    Column("segment_data", LargeBinary), Column("settings", _JSON),
+    Column("segment_data", LargeBinary), Column("settings", _JSON), _required("weeks", _JSON),
 )  # fmt: skip
 
 NUMBERS_OF_VERDICT = (

@@ -65,12 +65,18 @@ def has_rows(*tables: BinCounts) -> bool:
     return all((table.w > 0).any() for table in tables)
 
 
-def ece_increase_ps(pairs: Sequence[Pair], *, confidence: float = 0.95) -> list[float]:
+Effects = tuple[float, float]
+
+
+def ece_increase_ps(
+    pairs: Sequence[Pair], *, confidence: float = 0.95, effects: Sequence[Effects] | None = None
+) -> list[float]:
     """The p-values for "the true ECE is larger in the window than in its baseline" (same edges); 1 without rows.
 
     Each is the largest of three: the probability of a change in plug-in ECE at least as large as the observed one if
     both windows had the true ECE e, each with its own gaps moved until sum w g = e, where e is the baseline's lower
     limit, point or upper limit. It detects a rise that comes from traffic moving to where the model was always wrong.
+    ``effects`` say for each pair by how much the variances are larger than the rows make them, since weeks differ.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 2000, [1] * 1600 + [0] * 400), (10000,))
@@ -81,7 +87,8 @@ def ece_increase_ps(pairs: Sequence[Pair], *, confidence: float = 0.95) -> list[
     found = np.ones(len(pairs))
     filled = [row for row, pair in enumerate(pairs) if has_rows(*pair)]
     for row, same in zip(filled, same_errors([pairs[row] for row in filled], confidence), strict=True):
-        found[row] = tail(same.change, same.now - same.then).max()
+        now, then = (1.0, 1.0) if effects is None else effects[row]
+        found[row] = tail(same.change, same.now.spread(now) - same.then.spread(then)).max()
     return found.tolist()
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from monitor.core.counts import BinCounts, Bools, Floats, Ints
-from monitor.inference.change import Side, at_errors, has_rows, p_above, p_below, same_errors
+from monitor.inference.change import Effects, Side, at_errors, has_rows, p_above, p_below, same_errors
 from monitor.inference.gaps import ROUNDING, EceMoments, GapTables, at_walls, farther, stack, tail, with_gaps
 from monitor.inference.maximum import points, stays_within
 from monitor.inference.maximum_change import Pair, unchanged
@@ -48,7 +48,12 @@ def _exceeded(at: EceMoments, probability: float) -> Floats:
 
 
 def ece_increase_detectables(
-    pairs: Sequence[Pair], *, rate: float, power: float = 0.8, confidence: float = 0.95
+    pairs: Sequence[Pair],
+    *,
+    rate: float,
+    power: float = 0.8,
+    confidence: float = 0.95,
+    effects: Sequence[Effects] | None = None,
 ) -> list[float | None]:
     """The smallest rises of the ECE over the baseline's point that ``ece_increase_ps`` would see.
 
@@ -63,25 +68,34 @@ def ece_increase_detectables(
     [0.04]
     """
 
+    known = [(1.0, 1.0)] * len(pairs) if effects is None else effects
+    filled = np.array([effect for pair, effect in zip(pairs, known, strict=True) if has_rows(*pair)])
+
     def rises(with_rows: Sequence[Pair]) -> Floats:
         def asked(windows: Sequence[BinCounts], rows: Sequence[int]) -> tuple[Floats, Floats]:
             chosen = [(window, with_rows[row][1]) for window, row in zip(windows, rows, strict=True)]
-            return _ece_rises(chosen, rate, power, confidence)
+            return _ece_rises(chosen, rate, power, confidence, filled[list(rows)])
 
         return _either_way([window for window, _ in with_rows], asked)
 
     return _of_filled(pairs, rises)
 
 
-def _ece_rises(pairs: Sequence[Pair], rate: float, power: float, confidence: float) -> tuple[Floats, Floats]:
-    """The smallest rises that are seen, and those at which the gaps of a window reach hit rates of 0 and 1; (T,)."""
+def _ece_rises(
+    pairs: Sequence[Pair], rate: float, power: float, confidence: float, effects: Floats
+) -> tuple[Floats, Floats]:
+    """The smallest rises that are seen, and those at which the gaps of a window reach hit rates of 0 and 1; (T,).
+
+    ``effects`` (T, 2) are those of windows and baselines on their variances.
+    """
     same = same_errors(pairs, confidence)
-    then, now = (_of_points([each.then for each in same]), _of_points([each.now for each in same]))
+    then = _of_points([each.then for each in same]).spread(effects[:, 1])
+    now = _of_points([each.now for each in same]).spread(effects[:, 0])
     critical, start = _exceeded(now - then, rate), np.array([float(each.error[1]) for each in same])
     windows = stack([window for window, _ in pairs])
 
     def seen(rise: Floats, which: Ints) -> Floats:
-        at = _at(windows.take(which), start[which] + rise)
+        at = _at(windows.take(which), start[which] + rise).spread(effects[which, 0])
         return tail(critical[which], at - then.of(lambda part: part[which]))
 
     return smallest(seen, power, 2 * windows.noise), at_walls(windows) - start

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from scipy.special import ndtr, ndtri, stdtrit
 
-from monitor.core.counts import Counts
+from monitor.core.counts import INDEPENDENT, Counts
 from monitor.core.records import Interval
 from monitor.inference.change import mover
 from monitor.inference.counts_bootstrap import Spread
@@ -35,6 +35,8 @@ from monitor.metrics.discrimination import (
 )
 
 Law = Proportion | FScore | Mean | Ranking | LogitArea | Spread | WeightedShare
+
+Effects = tuple[float, float]
 
 _LEAST = 0.5  # degrees of freedom of an average precision with a single hit
 _NOTHING = Interval(None, None, None, None)
@@ -80,24 +82,34 @@ class ChangeTest:
     p_value: float | None
 
 
-def increase_test(metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float) -> ChangeTest:
+def increase_test(
+    metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float, *, effects: Effects = INDEPENDENT
+) -> ChangeTest:
     """The test for a larger metric in the window than in the baseline, whether larger is better or worse.
 
     z of the change with both standard errors; shares take the larger of the variance found and of the one under no
-    change, losses keep the skewness of both windows. The interval is MOVER's (Zou & Donner 2008).
+    change, losses keep the skewness of both windows. The interval is MOVER's (Zou & Donner 2008). ``effects`` say by
+    how much the variances of window and baseline are larger than their rows make them, since weeks differ: the p-value
+    allows for it, the interval is of these very weeks.
     """
-    return _change_test(metric, window, baseline, confidence, _increase_p)
+    return _change_test(metric, window, baseline, confidence, effects, _increase_p)
 
 
 def decrease_test(
-    metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float, *, accepted: float = 0.0
+    metric: str | MetricSpec,
+    window: Counts,
+    baseline: Counts,
+    confidence: float,
+    *,
+    accepted: float = 0.0,
+    effects: Effects = INDEPENDENT,
 ) -> ChangeTest:
     """The test for a metric that fell by more than ``accepted`` from the baseline to the window.
 
     It is :func:`increase_test` from the window to the baseline; ``change`` is negative where the metric fell.
     """
     return _change_test(
-        metric, window, baseline, confidence, lambda found, frozen: _increase_p(frozen, found, accepted)
+        metric, window, baseline, confidence, effects, lambda found, frozen: _increase_p(frozen, found, accepted)
     )
 
 
@@ -106,6 +118,7 @@ def _change_test(
     window: Counts,
     baseline: Counts,
     confidence: float,
+    effects: Effects,
     p_value: Callable[[Law, Law], float],
 ) -> ChangeTest:
     found, frozen = law_of(metric, window), law_of(metric, baseline)
@@ -114,7 +127,26 @@ def _change_test(
         return ChangeTest(values[0], values[1], None, None, None, None)
     low, high = mover(interval(metric, baseline, confidence), interval(metric, window, confidence))
     change = found.value - frozen.value
-    return ChangeTest(frozen.value, found.value, change, low, high, p_value(found, frozen))
+    tested = found, frozen
+    if effects != INDEPENDENT:
+        now, then = (law_of(metric, counts) for counts in by_week(window, baseline, effects))
+        tested = now or found, then or frozen
+    return ChangeTest(frozen.value, found.value, change, low, high, p_value(*tested))
+
+
+def by_week(window: Counts, baseline: Counts, effects: Effects) -> tuple[Counts, Counts]:
+    """Both with as many effective rows as they are worth where weeks differ."""
+    if effects == INDEPENDENT:
+        return window, baseline
+    now, then = (_worth_less(counts, effect) for counts, effect in zip((window, baseline), effects, strict=True))
+    return now, then
+
+
+def _worth_less(counts: Counts, effect: float) -> Counts:
+    predicted, automated = counts.acting_effects
+    return replace(
+        counts, design_effect=counts.design_effect * effect, acting_effects=(predicted * effect, automated * effect)
+    )
 
 
 def increase_detectable(

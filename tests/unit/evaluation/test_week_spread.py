@@ -1,0 +1,89 @@
+"""How the weeks of a baseline differ enters every rule that compares with it, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import Counts, counts_from_rows, pool
+from monitor.core.records import Verdict
+from monitor.evaluation.data import SourceData, WindowCounts
+from monitor.evaluation.evaluate import verdicts_of
+from monitor.evaluation.week_spread import compared_by, correlations_for, spreads_of
+from tests.unit.evaluation.test_comparisons import pinned, window
+
+FALL = Rule(id="fall", metric="automated_accuracy", condition="decrease", threshold=0.03)
+RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02)
+LARGEST = Rule(id="largest", metric="mce", condition="increase", threshold=0.05)
+AREA = Rule(id="area", metric="roc_auc", condition="decrease", threshold=0.03)
+OTHER = Rule(id="other", metric="brier", where="predicted", condition="increase", threshold=0.03)
+FLOOR = Rule(id="floor", metric="accuracy", condition="below", threshold=0.7)
+CONFIG = Config(
+    version=1,
+    sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
+    rules=(FALL, RISE, LARGEST, AREA, OTHER, FLOOR),
+    evaluation=EvaluationConfig(interval="analytic"),
+    automation=AutomationConfig(when_not_evaluated="keep"),
+)
+
+
+def week(rng: np.random.Generator, shift: float, n: int = 2_000) -> Counts:
+    score = rng.choice(np.arange(0.05, 1, 0.1).round(2), n)
+    rate = 1 / (1 + np.exp(-(np.log(score / (1 - score)) + shift)))
+    return counts_from_rows(score, rng.random(n) < rate, automate_at=0.8)
+
+
+def baseline(wobble: float, *, seed: int = 1) -> Baseline:
+    rng = np.random.default_rng(seed)
+    weeks = [week(rng, rng.normal(0, wobble)) for _ in range(8)]
+    found = pinned(pool(weeks))
+    return replace(found, weeks=spreads_of(weeks, found.edges, compared_by(CONFIG)))
+
+
+def verdict(rule: Rule, base: Baseline) -> Verdict:
+    now = week(np.random.default_rng(9), -0.5)
+    labels = WindowCounts(window(), {"billing": now})
+    (found,) = verdicts_of(rule, SourceData("tickets", labels, baselines={"billing": base}), CONFIG, ())
+    return found
+
+
+@pytest.mark.parametrize("rule", [FALL, RISE, LARGEST, OTHER], ids=lambda rule: str(rule.id))
+def test_a_change_counts_less_where_weeks_differ(rule: Rule) -> None:
+    base = baseline(0.5)
+    plain, found = verdict(rule, replace(base, weeks={})), verdict(rule, base)
+    assert found.detail["week_effect"] > 1
+    assert found.detail["baseline_weeks"] == 8
+    assert "week_effect" not in plain.detail
+    assert (found.p_value or 0) > (plain.p_value or 1)
+    assert (found.detectable or 9) > (plain.detectable or 9)
+    for name in ("value", "low", "high", "change", "change_low", "change_high"):
+        assert getattr(found, name) == getattr(plain, name)
+
+
+def test_a_level_is_of_this_week_whatever_weeks_do() -> None:
+    base = baseline(0.5)
+    assert verdict(FLOOR, base) == verdict(FLOOR, replace(base, weeks={}))
+
+
+def test_a_ranking_does_not_differ_where_only_calibration_does() -> None:
+    known = correlations_for(AREA, {"billing": baseline(0.3), "sales": baseline(0.3, seed=2)})
+    assert max(known.values()) * 2_000 < 1
+
+
+def test_the_source_as_a_whole_borrows_nothing_from_its_labels() -> None:
+    base = baseline(0.5)
+    alone = correlations_for(RISE, {"billing": base})
+    both = correlations_for(RISE, {"billing": base, None: baseline(0.0, seed=4)})
+    assert both["billing"] == alone["billing"]
+    assert both[None] < both["billing"]
+
+
+def test_what_rules_compare_is_kept_whatever_they_are_about() -> None:
+    assert set(compared_by(CONFIG)) >= {("brier", "predicted"), ("roc_auc", "all"), ("ece", "automated")}
+    rng = np.random.default_rng(3)
+    few = [week(rng, 0) for _ in range(2)]
+    assert spreads_of(few, edges_of(pool(few), CONFIG.evaluation), compared_by(CONFIG)) == {}

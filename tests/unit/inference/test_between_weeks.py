@@ -1,0 +1,125 @@
+"""Weeks that differ: the correlation is found where planted, is hardly any where it is not, and keeps the level."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from monitor.core.counts import BinCounts, bin_counts, counts_from_rows, equal_width_edges
+from monitor.core.week_spread import WeekSpread
+from monitor.inference.between_weeks import (
+    correlations,
+    spread_of,
+    spread_of_eces,
+    spread_of_gaps,
+    week_effect,
+    worth_less,
+)
+from monitor.inference.change import ece_increase_ps, mce_increase_ps
+from monitor.inference.detectability import ece_increase_detectables, mce_increase_detectables
+from monitor.inference.levels import decrease_detectable, decrease_test
+
+WEEKS, ROWS = 8, 2_000
+
+
+def shares(rng: np.random.Generator, labels: int, correlation: float, share: float = 0.9) -> np.ndarray:
+    """The hits of each label and week, (labels, WEEKS), beta-binomial: its correlation is what it says."""
+    if not correlation:
+        return rng.binomial(ROWS, share, (labels, WEEKS))
+    size = 1 / correlation - 1
+    return rng.binomial(ROWS, rng.beta(share * size, (1 - share) * size, (labels, WEEKS)))
+
+
+def spreads(hits: np.ndarray) -> dict[int, WeekSpread]:
+    rates = hits / ROWS
+    found = {at: spread_of(each, each * (1 - each) / ROWS, np.full(WEEKS, ROWS)) for at, each in enumerate(rates)}
+    return {at: each for at, each in found.items() if each is not None}
+
+
+@pytest.mark.parametrize("planted", [0.0005, 0.002])
+def test_the_correlation_of_a_source_is_that_of_its_beta_binomial_weeks(planted: float) -> None:
+    rng = np.random.default_rng(1)
+    found = [np.mean(list(correlations(spreads(shares(rng, 20, planted))).values())) for _ in range(40)]
+    assert np.mean(found) == pytest.approx(planted, rel=0.1)
+
+
+def test_where_weeks_are_draws_from_one_urn_rows_lose_hardly_anything() -> None:
+    rng = np.random.default_rng(2)
+    found = [week_effect(rho, ROWS, 1) for _ in range(40) for rho in correlations(spreads(shares(rng, 20, 0))).values()]
+    assert 1 <= np.mean(found) < 1.1
+    assert np.quantile(found, 0.95) < 1.35
+
+
+def test_a_label_that_stands_out_keeps_its_own_part() -> None:
+    rng = np.random.default_rng(3)
+    hits = shares(rng, 20, 0)
+    hits[0] = shares(rng, 1, 0.02)[0]
+    found = correlations(spreads(hits))
+    assert found[0] > 0.004
+    assert np.mean([found[at] for at in range(1, 20)]) < 0.15 * found[0]
+
+
+def test_two_weeks_or_no_variance_say_nothing() -> None:
+    assert spread_of([0.9, 0.8], [0.001, 0.001], [100.0, 100.0]) is None
+    assert spread_of([0.9, 0.9, 0.9], [0.0, 0.0, 0.0], [100.0] * 3) is None
+    assert correlations({}) == {}
+
+
+def test_the_level_of_a_fall_holds_between_weeks_that_differ_and_does_not_without_their_spread() -> None:
+    rng, planted, alpha = np.random.default_rng(4), 0.002, 0.01
+    rejected = np.zeros(2)
+    for _ in range(60):
+        hits = shares(rng, 20, planted)
+        known, now = correlations(spreads(hits)), shares(rng, 20, planted)[:, 0]
+        for label in range(20):
+            then = counts_from_rows([0.9] * WEEKS * ROWS, np.arange(WEEKS * ROWS) < hits[label].sum())
+            window = counts_from_rows([0.9] * ROWS, np.arange(ROWS) < now[label])
+            rho = known[label]
+            effects = week_effect(rho, ROWS, 1), week_effect(rho, WEEKS * ROWS, WEEKS)
+            tests = (decrease_test("accuracy", window, then, 0.95, effects=each) for each in ((1.0, 1.0), effects))
+            rejected += [(test.p_value or 1.0) < alpha for test in tests]
+    plain, allowed = rejected / 1_200
+    assert plain > 3 * alpha
+    assert allowed < 2 * alpha
+
+
+def week(rng: np.random.Generator, shift: float, n: int = ROWS) -> BinCounts:
+    score = rng.choice(np.arange(0.05, 1, 0.1).round(2), n)
+    rate = 1 / (1 + np.exp(-(np.log(score / (1 - score)) + shift)))
+    return bin_counts(counts_from_rows(score, rng.random(n) < rate), equal_width_edges(10))
+
+
+@pytest.mark.parametrize("spread", [spread_of_eces, spread_of_gaps])
+def test_bins_show_weeks_that_differ_and_no_others(spread: object) -> None:
+    rng = np.random.default_rng(5)
+
+    def ratio(wobble: float) -> float:
+        made = [spread([week(rng, rng.normal(0, wobble)) for _ in range(WEEKS)]) for _ in range(60)]  # type: ignore[operator]
+        return float(sum(each.statistic for each in made) / sum(each.freedom for each in made))
+
+    assert ratio(0.0) == pytest.approx(1.0, abs=0.15)
+    assert ratio(0.3) > 1.5
+
+
+def test_what_weeks_add_makes_p_values_and_detectable_changes_larger_and_no_interval_wider() -> None:
+    rng = np.random.default_rng(6)
+    then, now = week(rng, 0.0, 16_000), week(rng, -0.25)
+    plain, wide = (ece_increase_ps([(now, then)], effects=[each])[0] for each in ((1.0, 1.0), (2.0, 1.5)))
+    assert plain == ece_increase_ps([(now, then)])[0] < wide
+    seen = [ece_increase_detectables([(now, then)], rate=0.01, effects=[each])[0] for each in ((1.0, 1.0), (2.0, 2.0))]
+    assert seen[1] == pytest.approx(seen[0] * 2**0.5, rel=0.2)
+    less = worth_less(now, 0.005, 1), worth_less(then, 0.005, 8)
+    assert less[0].n_eff == pytest.approx(now.n_eff / (1 + 0.005 * now.n_eff))
+    assert worth_less(now, 0.0, 1) is now
+    assert mce_increase_ps([less])[0] > mce_increase_ps([(now, then)])[0]
+    assert (mce_increase_detectables([less], rate=0.01)[0] or 0) > (
+        mce_increase_detectables([(now, then)], rate=0.01)[0] or 1
+    )
+    window, base = (counts_from_rows([0.9] * n, np.arange(n) < 0.9 * n) for n in (ROWS, 8 * ROWS))
+    lower = replace(window, wy=window.wy * 0.95)
+    tests = [decrease_test("accuracy", lower, base, 0.95, effects=each) for each in ((1.0, 1.0), (2.0, 2.0))]
+    assert (tests[0].low, tests[0].high) == (tests[1].low, tests[1].high)
+    assert (tests[0].p_value or 1) < (tests[1].p_value or 0)
+    assert decrease_detectable("accuracy", window, base, 0.01) is not None
