@@ -18,6 +18,7 @@ from monitor.core.records import SCHEDULES, Interval, Subject, Window
 from monitor.evaluation.baseline_checks import AROUND, Between, Concern, Limits, SpanSeen, WeekSeen, concerns
 from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.estimates import ece_of, generator
+from monitor.evaluation.week_spread import compared_by, spreads_of
 from monitor.operations.collect import baselines_of, read, stored_or_read
 from monitor.warehouse.reader import RelationError, WarehouseFailed, WarehouseTimeout
 
@@ -139,8 +140,13 @@ def pin(
     against = [*rejected, *concerns(usable, Limits.of(monitor.config), monitor.config.evaluation)]
     refuses = only_look or (not anyway and any(concern.is_inside for concern in against))
     kept = [] if refuses else usable
-    at = monitor.clock()
-    baselines = [_freeze(monitor, each, weeks[each.subject.source], first, last, by, reason, at) for each in kept]
+    at, troubled = monitor.clock(), {concern.subject for concern in against if concern.is_inside}
+    baselines = [
+        _freeze(
+            monitor, each, weeks[each.subject.source], first, last, by, reason, at, is_one=each.subject not in troubled
+        )
+        for each in kept
+    ]
     monitor.store.save_baselines(baselines)
     summaries = _summaries(monitor.config, usable, first, last)
     refusals = tuple(refused for _, refused in checked if refused is not None)
@@ -251,15 +257,19 @@ def _freeze(
     by: str,
     reason: str,
     at: datetime,
+    *,
+    is_one: bool,
 ) -> Baseline:
-    source, label, counts = span.subject.source, span.subject.label, _pooled(span)
+    """The baseline; how its weeks differ is only known where nothing changed within them (``is_one``)."""
+    config, source, label, counts = monitor.config, span.subject.source, span.subject.label, _pooled(span)
+    edges, parts = edges_of(counts, config.evaluation), [week.counts for week in span.inside]
     latest = monitor.store.latest_baselines(source).get(label)
     return Baseline(
         source=source, label=label, version=1 if latest is None else latest.version + 1,
         start=first.start, end=last.end, first_window=first.name, last_window=last.name,
-        counts=counts, edges=edges_of(counts, monitor.config.evaluation),
-        pinned_at=at, pinned_by=by, reason=reason, segments=_segments(monitor.config, weeks, label),
-        settings=settings_of(monitor.config.sources[source]),
+        counts=counts, edges=edges, pinned_at=at, pinned_by=by, reason=reason,
+        segments=_segments(config, weeks, label), settings=settings_of(config.sources[source]),
+        weeks=spreads_of(parts, edges, compared_by(config)) if is_one else {},
     )  # fmt: skip
 
 

@@ -48,6 +48,7 @@ from monitor.core.records import (
     Verdict,
     Window,
 )
+from monitor.core.week_spread import WeekSpread
 from monitor.history import connect, schema, tables
 from monitor.history.connect import for_writing, open_engine, store_url
 from monitor.history.errors import (
@@ -760,7 +761,7 @@ def baseline(label: str | None = "billing", version: int = 1) -> Baseline:
         source="tickets", label=label, version=version, start=START, end=START + 8 * WEEK, first_window="2026-W46",
         last_window="2026-W53", counts=counts_from_rows([0.5, 0.9], [0, 1]),
         edges={"all": (5000, 10000), "predicted": (10000,), "automated": (10000,)}, pinned_at=NOW, pinned_by="ana",
-        reason="new model",
+        reason="new model", weeks={"ece all": WeekSpread(12.5, 8.0, 1600.25, 8)},
     )  # fmt: skip
 
 
@@ -774,6 +775,7 @@ def test_baselines_keep_cells_edges_and_every_version(store: Store):
     assert {label: found.version for label, found in latest.items()} == {None: 1, "billing": 2}
     assert latest["billing"].edges == baseline().edges
     assert latest["billing"].digest == baseline().digest
+    assert latest["billing"].weeks == baseline().weeks != {}
     assert (latest["billing"].start, latest["billing"].pinned_by, latest["billing"].reason) == (
         START,
         "ana",
