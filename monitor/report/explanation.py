@@ -347,6 +347,18 @@ def _segments(verdict: Verdict, passed: bool | None) -> str:
     return "; ".join([*parts, f"named: {', '.join(named)}"] if named else parts)
 
 
+def _week_effect(verdict: Verdict, passed: bool | None) -> str:
+    """For a change, where weeks differ: by how much they do so more than their rows explain."""
+    effect = verdict.detail.get("week_effect")
+    if effect is None:
+        return ""
+    return (
+        f"more than their rows alone explain, in the {verdict.detail['baseline_weeks']} of the baseline (of all labels "
+        f"together, and of this one as far as it stands out): p-value and detectable change take the variance of these "
+        f"rows times {effect:.3g}"
+    )
+
+
 def _small_labels(verdict: Verdict, passed: bool | None) -> str:
     """For a rule on small labels: how many there are, and which are most likely to be overconfident."""
     detail = verdict.detail
@@ -645,6 +657,7 @@ _FACTS: Mapping[str, tuple[str, _Answer, tuple[str, ...]]] = {
         ),
     ),
     "small_labels": ("Which labels are judged together?", _small_labels, ("small_labels", "likeliest")),
+    "week_effect": ("By how much do weeks differ?", _week_effect, ("week_effect", "baseline_weeks")),
 }
 """What is told before the checks: the question, its answer, and the names of the numbers."""
 _CHECKS: Mapping[str, tuple[str, _Answer, tuple[str, ...]]] = {

@@ -389,6 +389,14 @@ def test_a_metric_of_automated_rows_says_how_many_these_are() -> None:
     assert "independent" not in text  # that is known of all rows
 
 
+def test_a_change_says_by_how_much_weeks_differ_in_one_line() -> None:
+    detail = behind(2_104, 0.412, 0.404, week_effect=1.4321, baseline_weeks=8)
+    (line,) = (each for each in text_of(judged(RISE, risen(detail=detail))).splitlines() if "do weeks differ" in each)
+    assert "in the 8 of the baseline" in line
+    assert line.endswith("take the variance of these rows times 1.43.")
+    assert "do weeks differ" not in text_of(judged(RISE, risen()))
+
+
 def test_a_test_without_a_p_value_claims_none() -> None:
     text = text_of(KNOWN["distribution_shifted--psi"])
     assert "PSI has no p-value" in text
