@@ -38,6 +38,7 @@ from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.rule_metrics import accepted_fall, rows_needed
 from monitor.evaluation.shift.counts_tests import ks, source_shifts
+from monitor.evaluation.week_spread import compared_by, spreads_of
 from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
 from monitor.inference.change import ece_increase_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.dependence import ClusterSums, design_effect
@@ -591,11 +592,13 @@ def played_year(labels: Sequence[Population], world: str, n: int, weeks: int, rn
 
 
 def pinned(base: Baseline, label: Label, share: float, made: Made, rng: np.random.Generator) -> Baseline:
-    """The baseline with ``share`` times as many rows, but not too few to be pinned, drawn anew."""
-    rows = max(round(base.counts.rows * share), shipped().baseline.min_pairs)
-    whole, _ = made(label, np.array([rows]), rng)
-    counts = counts_of(label, whole.n[0], whole.hits[0], whole.effects[0])
-    return replace(base, counts=counts, edges=edges_of(counts, shipped().evaluation))
+    """The baseline with ``share`` times as many rows, but not too few to be pinned, drawn anew week by week."""
+    rows, weeks = max(round(base.counts.rows * share), shipped().baseline.min_pairs), (base.end - base.start).days // 7
+    whole, _ = made(label, np.full(weeks, math.ceil(rows / weeks)), rng)
+    parts = [counts_of(label, *each) for each in zip(whole.n, whole.hits, whole.effects, strict=True)]
+    counts = pool(parts)
+    edges = edges_of(counts, shipped().evaluation)
+    return replace(base, counts=counts, edges=edges, weeks=spreads_of(parts, edges, compared_by(shipped())))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+from scipy.special import expit, logit
 
 from benchmarks.checkout import DOCS, ROOT, commit_of
 from benchmarks.populations import LABELS, Floats, Ints
@@ -51,6 +53,9 @@ HOLIDAYS = (29, 30, 31, 50, 51)
 SWING = 0.4
 """The relative amplitude of the share of true items over a year."""
 DELAYED = 0.3
+WOBBLE = 0.1
+"""The standard deviation, from week to week, of the log-odds by which scores are off."""
+MIX, LEVELS = 0.04, 7
 BAND_WEEKS, BANDS = 8, 3.0
 CUSUM_FALL, CUSUM_MARGIN = 0.10, 0.02
 CUSUM_NEEDED = math.log(len(LABELS) * 520)
@@ -85,11 +90,11 @@ def holidays(label: Label, n: Ints, rng: np.random.Generator) -> Parts:
     return found, found
 
 
-def seasons(label: Label, n: Ints, rng: np.random.Generator) -> Parts:
+def seasons(label: Label, n: Ints, rng: np.random.Generator, swing: float = SWING) -> Parts:
     """The share of true items varies over the year; scores given the truth stay the same."""
     share = float((label.chance * label.worth).sum())
     true, other = label.chance * label.worth / share, label.chance * (1 - label.worth) / (1 - share)
-    now = np.minimum(share * (1 + SWING * np.sin(2 * np.pi * np.arange(len(n)) / YEAR)), 0.9)[:, None]
+    now = np.minimum(share * (1 + swing * np.sin(2 * np.pi * np.arange(len(n)) / YEAR)), 0.9)[:, None]
     chance = now * true + (1 - now) * other
     found = _drawn(label, n, chance, now * true / np.maximum(chance, 1e-300), rng)
     return found, found
@@ -109,6 +114,22 @@ def wrong_ones_late(label: Label, n: Ints, rng: np.random.Generator) -> Parts:
     return whole, replace(whole, n=whole.n - later)
 
 
+def wobble(label: Label, n: Ints, rng: np.random.Generator) -> Parts:
+    """The log-odds of all scores are a little too high or too low in each week."""
+    moved = logit(np.clip(label.worth, 1e-9, 1 - 1e-9)) + rng.normal(0, WOBBLE, (len(n), 1))
+    found = _drawn(label, n, _steady(label, len(n))[0], expit(moved), rng)
+    return found, found
+
+
+def other_mix(label: Label, n: Ints, rng: np.random.Generator) -> Parts:
+    """Each seventh of the scores has up to four points more or fewer of a week's rows, and is as right as before."""
+    level = np.minimum(np.cumsum(label.chance) / label.chance.sum() * LEVELS, LEVELS - 1).astype(np.int64)
+    share = np.bincount(level, label.chance, LEVELS)
+    moved = np.maximum(share + rng.uniform(-MIX, MIX, (len(n), LEVELS)), 0.01) / np.where(share > 0, share, 1.0)
+    found = _drawn(label, n, label.chance * moved[:, level], _steady(label, len(n))[1], rng)
+    return found, found
+
+
 CHANGES: Mapping[str, Made] = {
     "nothing changes": WORLDS["as they come"][0],
     "new version, as well calibrated": new_version,
@@ -117,6 +138,9 @@ CHANGES: Mapping[str, Made] = {
     "three in ten of \"yes\" a week late": right_ones_late,
     "three in ten of \"no\" a week late": wrong_ones_late,
     "share of true items 40% up and down": seasons,
+    "share of true items 20% up and down": partial(seasons, swing=SWING / 2),
+    "log-odds of scores off by .1 from week to week": wobble,
+    "mix of scores moves by 4 points from week to week": other_mix,
 }  # fmt: skip
 """World -> function that draws the windows of a label."""
 
@@ -127,7 +151,7 @@ def played_in(change: str, n: int, weeks: int, rng: np.random.Generator) -> Play
     kinds = {label.name: kinds_of(keeping(label)) for label in LABELS}
     both = {name: CHANGES[change](kind, np.full(windows, n), rng) for name, kind in kinds.items()}
     baselines: dict[str | None, Baseline] = {
-        name: pinned(place.baselines[name], kind, 1.0, CHANGES["nothing changes"], rng) for name, kind in kinds.items()
+        name: pinned(place.baselines[name], kind, 1.0, CHANGES[change], rng) for name, kind in kinds.items()
     }
     half = MEMORY + weeks // 2
     versions = ["2" if at >= half else "1" for at in range(windows)] if change.startswith("new version") else []
