@@ -43,11 +43,18 @@ def with_verdict(evidence: RuleEvidence, verdict: Verdict) -> RuleEvidence:
     )
     outcome = former_breach or _with_unjudged(before, _outcome_of(verdict), verdict)
     other_windows = [each for each in evidence.windows if not are_same(evidence.schedule, each.window_end, end)]
-    windows = sorted([*other_windows, *([outcome] if outcome else [])], key=lambda each: each.window_end, reverse=True)
-    # keep the newest deciding one of the older windows, so that many unconfirmed ones hide no breach
+    windows = newest_windows([*other_windows, *([outcome] if outcome else [])])
+    return replace(evidence, windows=windows, judged_until=judged_until)
+
+
+def newest_windows(outcomes: Iterable[WindowOutcome]) -> tuple[WindowOutcome, ...]:
+    """The windows that are kept, newest first, with the newest deciding one of those that are older.
+
+    So many unconfirmed ones hide no breach.
+    """
+    windows = sorted(outcomes, key=lambda each: each.window_end, reverse=True)
     older = next((each for each in windows[KEPT:] if each.outcome in _DECIDES), None)
-    newest = (*windows[:KEPT], *([older] if older else []))
-    return replace(evidence, windows=newest, judged_until=judged_until)
+    return (*windows[:KEPT], *([older] if older else []))
 
 
 def _if_fallen(verdict: Verdict) -> Verdict:

@@ -397,12 +397,11 @@ def asks(rule: Rule) -> str:
     }.get(rule.scope, "")
     rows = "" if rule.where == "all" else f" of {rule.where} rows"
     lasting = f" for {rule.for_windows} windows" if rule.for_windows > 1 else ""
-    match = ", ".join(f"{k}={v}" for k, v in rule.match.model_dump(exclude_none=True).items())
     condition = f"accumulated {ACCUMULATES.get(rule.measure, 'above')}" if rule.accumulates else rule.condition
     textbook = "textbook " if rule.value == "plug_in" else ""
     plain = ", not tested" if rule.is_plain else ""
     text = f"{textbook}{rule.measure}{rows} {condition} {rule.threshold:g}{lasting}{plain}{scope}"
-    return text + (f" ({match})" if match else "")
+    return text + (f" ({rule.match.words})" if rule.match.words else "")
 
 
 def destination(rule: Rule, config: Config) -> str:

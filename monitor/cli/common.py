@@ -81,6 +81,7 @@ class Commands(OnDemand):
             "automation": "monitor.cli.automation",
             "audit": "monitor.cli.audit",
             "incidents": "monitor.cli.incidents",
+            "label": "monitor.cli.label",
             "slack": "monitor.cli.slack",
         },
         "Better scores: calmon recalibrate --label billing": {
@@ -120,6 +121,7 @@ class Commands(OnDemand):
         "automation": "The switch: what may act alone, and who changed it.",
         "audit": "Truth for what acts alone: how many items to check, and which.",
         "incidents": "Troubles of labels, sources and the monitor, from first to resolved.",
+        "label": "Labels of the classifier that have another name now.",
         "slack": "The buttons of Slack messages: acknowledge, silence, automation off, and on for operators.",
         "recalibrate": "Map scores to scores that mean what they say, fitted on stored rows; shows what it is worth.",
         "serve": "Run the weekly and daily schedules, the watch and the outbox in this terminal, as `make serve` does.",

@@ -38,7 +38,7 @@ _SYNONYMS = MappingProxyType(
 _ELSEWHERE: Mapping[Pattern, str] = MappingProxyType(
     {
         ("rules", "*", "for_windows"): "for",
-        **{("rules", "*", key): f"match: {{{key}: …}}" for key in ("source", "label", "critical")},
+        **{("rules", "*", key): f"match: {{{key}: …}}" for key in ("source", "label", "critical", "except")},
         **{("routes", "*", key): f"match: {{{key}: …}}" for key in ("source", "label", "severity", "rule")},
     }
 )

@@ -251,6 +251,14 @@ class RuleMatch(Strict):
     source: str | None = None
     label: Filled | None = None
     critical: bool | None = None
+    but: Annotated[tuple[Filled, ...], Field(alias="except")] = ()
+
+    @property
+    def words(self) -> str:
+        """What is written, in words: "source=tickets, except billing and fax"; "" where it is all."""
+        named = self.model_dump(include={"source", "label", "critical"}, exclude_none=True)
+        parts = [f"{key}={value}" for key, value in named.items()]
+        return ", ".join(parts + [f"except {' and '.join(self.but)}"] * bool(self.but))
 
 
 class Rule(Strict):
@@ -353,6 +361,8 @@ class Rule(Strict):
         if (label is None) != (self.scope in OF_SOURCE):
             return False
         match = self.match
+        if label in match.but:
+            return False
         return match.source in (None, source) and match.label in (None, label) and match.critical in (None, critical)
 
 

@@ -214,6 +214,11 @@ _OF_RULES: tuple[Misfit, ...] = (
         "limit_scores turns a label off by itself where no score is safe", "actions: [slack, limit_scores]",
     ),
     Misfit("of a source", "match.label:", GIVEN, _NOTHING_LEFT, "{labels}a match without label", "CAL027"),
+    Misfit("of a source", "match.except:", GIVEN, _NOTHING_LEFT, "{labels}a match without except", "CAL027"),
+    Misfit(
+        "of one label", "match.except:", GIVEN, "match names one label, so that except leaves nothing out",
+        "a match without label, or without except", "CAL027",
+    ),
     Misfit(
         "of labels together", "match.critical:", GIVEN, _NOTHING_LEFT,
         "{labels}a match without critical", "CAL027",
@@ -234,7 +239,7 @@ def of_rule(rule: Written, sources: Sequence[Written]) -> Found:
     yield from _segment_names(rule, about)
     yield from _threshold(rule)
     yield from _measured(rule)
-    for key in ("actions", "segments", "mute"):
+    for key in ("actions", "segments", "mute", "match.except"):
         yield from repeated(rule.document, rule.at(key))
 
 
@@ -250,6 +255,7 @@ def _kinds_of_rule(rule: Written, about: Sequence[Written]) -> set[str]:
     acts, names = "disable_automation" in rule.texts("actions"), rule.texts("segments")
     subject = _subject(rule)
     kinds = {
+        "of one label": rule["match.label"] is not None,
         "metric and test": test is not None and rule["metric"] is not None,
         "test": is_test,
         "test without column": is_test and rule["column"] is None and compared is None,

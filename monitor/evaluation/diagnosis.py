@@ -127,7 +127,7 @@ def _not_told(found: Diagnosis, verdicts: Sequence[Verdict], facts: LabelFacts) 
     notes = replace(found.notes, weeks=_weeks_needed(verdicts)) if reason is NotTold.TOO_FEW_ROWS else found.notes
     if reason is NotTold.NO_ROWS:
         last, usual = facts.last_rows()
-        notes = replace(found.notes, last_rows=last, usual_rows=usual)
+        notes = replace(found.notes, last_rows=last, usual_rows=usual, renamed_to=facts.renamed_to)
     told = replace(found, reason=reason, notes=notes, advice=advice_for_silence(reason))
     going_on = episodes([*facts.past, told])[-1:]
     if not going_on or going_on[0].ended is not None:

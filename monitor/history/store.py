@@ -37,6 +37,7 @@ from monitor.history import (
     labels,
     prune,
     readings,
+    renames,
     restatements,
     rule_counts,
     schema,
@@ -438,12 +439,26 @@ class Store:
         any event's key begins with it. With ``evidence``, on which the decision was based, the result is "conflict"
         also if that evidence is no longer stored.
         """
+        at = event.at if event else None
+        return self._switched(at, lambda found: switch_rows.apply(found, before, after, event, once, evidence))
+
+    def rename_label(self, renaming: renames.Renaming) -> Applied:
+        """Store that a label has another name; "conflict" if anything of it is no longer as it was read."""
+
+        def change(connection: Connection) -> Applied:
+            renames.apply(connection, renaming)
+            return "applied"
+
+        return self._switched(renaming.at, change)
+
+    def _switched(self, at: datetime | None, change: Callable[[Connection], Applied]) -> Applied:
+        """Make a change of switches at a time, by which the history has come further."""
         recorded = read_marker(self._marker)
         try:
             with self._write() as connection:
                 identity.close_if_older_copy(connection, recorded, datetime.now(UTC))
-                done = switch_rows.apply(connection, before, after, event, once, evidence)
-                found = None if done == "already" else identity.advance(connection, event.at if event else None)
+                done = change(connection)
+                found = None if done == "already" else identity.advance(connection, at)
         except LostRace:
             return "conflict"
         if found is not None:

@@ -223,6 +223,14 @@ def note(incident: Incident, actor: str, text: str) -> IncidentDecision:
     return IncidentDecision("note", _R.NOTED, replace(incident, version=incident.version + 1), actor=actor, why=text)
 
 
+def rename(incident: Incident, old: str, new: str, actor: str, why: str) -> IncidentDecision:
+    """The incident goes on under the new name of its label, or of one of its labels; ``why`` is kept as a note."""
+    labels = tuple(sorted({new if each == old else each for each in incident.labels}))
+    label = new if incident.label == old else incident.label
+    after = replace(incident, label=label, labels=labels, version=incident.version + 1)
+    return IncidentDecision("note", _R.NOTED, after, actor=actor, why=why)
+
+
 def wake(incident: Incident, now: datetime) -> IncidentDecision:
     """End a silence whose time is over: the incident is acknowledged, if it was before, or open."""
     is_over = incident.state == "silenced" and incident.silenced_until is not None and incident.silenced_until <= now

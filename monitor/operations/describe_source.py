@@ -114,7 +114,7 @@ def _named_labels(config: Config) -> Iterator[tuple[str, str, str, tuple[str, ..
     every = tuple(config.sources)
     for name, source in config.sources.items():
         yield from ((f"source {name}", "labels", label, (name,)) for label in source.labels)
-    rules = [(f"rule {rule.id}", rule.match.label, rule.match.source) for rule in config.rules]
+    rules = [(f"rule {r.id}", label, r.match.source) for r in config.rules for label in (r.match.label, *r.match.but)]
     routes = [(f"route {number}", each.match.label, each.match.source) for number, each in enumerate(config.routes, 1)]
     for where, label, only in (*rules, *routes):
         if label is not None:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from functools import cached_property
 
 from monitor.automation.as_of import Key, by_switch, time_on
+from monitor.automation.renaming import RENAMES
 from monitor.automation.state import effective
 from monitor.config.counting import settings_of
 from monitor.config.rule_sources import acting_rules
@@ -22,6 +23,7 @@ from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.diagnosis import NEWEST, diagnose
 from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.label_facts import LabelFacts
+from monitor.evaluation.renamed import renamed_to
 from monitor.evaluation.shift.onset import Level, level_of
 from monitor.inference.sequential import LONGEST
 from monitor.metrics.names import ACCUMULATES
@@ -73,7 +75,14 @@ class _SourceFacts:
             self._levels(label, breaches), self._counts(label, schedules) if breaches else {},
             self._time_on(label, known) if breaches else {},
             self.monitor.store.annotations(source, label) if breaches else (),
+            "" if label is None or "weekly" not in known or breaches else self._renamed_to(label, known["weekly"]),
         )  # fmt: skip
+
+    def _renamed_to(self, label: str, windows: Sequence[PastWindow]) -> str:
+        """The label that this one seems to be now; "" if nobody knows, or somebody has said so already."""
+        found = renamed_to(label, windows)
+        said = self.monitor.store.switch_events_of(RENAMES) if found else []
+        return "" if (self.evaluated.source, label) in {(each.source, each.label) for each in said} else found
 
     # --- verdicts and diagnoses
 

@@ -5,6 +5,7 @@ Every face (terminal, page, Slack, file) shows fields of a story, and computes n
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -88,9 +89,9 @@ class LabelStory:
 
     @property
     def needs_somebody(self) -> bool:
-        """Whether somebody must look at it: it is in trouble, or its rows have stopped."""
+        """Whether somebody must look at it: it is in trouble, its rows have stopped, or it seems to be renamed."""
         vanished = self.incident is not None and self.incident.kind == VANISHED and self.incident.is_open
-        return self.diagnosis.is_trouble or vanished
+        return self.diagnosis.is_trouble or vanished or bool(self.diagnosis.notes.renamed_to)
 
     @property
     def known(self) -> str:
@@ -128,7 +129,8 @@ def label_story(
         evidence=(about or diagnosis).because,
     )  # fmt: skip
     if about is None:
-        return replace(told, do_now=do_now(diagnosis, switch), next_step=step_words(diagnosis.advice))
+        step = rename_words(diagnosis) or step_words(diagnosis.advice)
+        return replace(told, do_now=do_now(diagnosis, switch), next_step=step)
     is_fine = diagnosis.state is DiagnosisState.FINE
     return replace(
         told,
@@ -137,7 +139,7 @@ def label_story(
         cost=cost_of(about),
         where="" if about.segment is None else f"in {segment_name(*about.segment)}",
         cause=cause_words(about.cause),
-        next_step="" if is_fine or _is_taken(about.advice, switch) else step_words(about.advice),
+        next_step=rename_words(diagnosis) or ("" if is_fine or _is_taken(about.advice, switch) else step_words(about.advice)),
         do_now=do_now(diagnosis, switch),
     )
 
@@ -266,12 +268,26 @@ def doubt_of(diagnosis: Diagnosis) -> str:
     notes, why = diagnosis.notes, _NOT_TOLD[diagnosis.reason]
     if diagnosis.reason is NotTold.NO_ROWS and notes.last_rows:
         usual = f", usually about {count_of(notes.usual_rows, 'row')}" if notes.usual_rows else ""
-        return f"{why} in {diagnosis.window.name}; the last ones came in {notes.last_rows}{usual}"
+        renamed = f"; {_name(notes.renamed_to)} appeared then and is like it" if notes.renamed_to else ""
+        return f"{why} in {diagnosis.window.name}; the last ones came in {notes.last_rows}{usual}{renamed}"
     if diagnosis.reason is NotTold.TOO_FEW_ROWS and notes.weeks:
         return (
             f"{why} in {diagnosis.window.name}; {count_of(notes.weeks, diagnosis.window.unit)} together would be enough"
         )
     return f"{why} in {diagnosis.window.name}"
+
+
+def rename_words(diagnosis: Diagnosis) -> str:
+    """What to do about a label that seems to have another name now, with the command."""
+    new, label = diagnosis.notes.renamed_to, diagnosis.label
+    if not new or label is None:
+        return ""
+    names = " ".join(shlex.quote(clean(each)) for each in (diagnosis.source, label, new))
+    return f"if renamed: `calmon label rename {names} --reason TEXT`"
+
+
+def _name(label: str) -> str:
+    return isolated(clean(label, 40))
 
 
 def do_now(diagnosis: Diagnosis, switch: SwitchStory | None) -> str:
@@ -292,14 +308,13 @@ def do_now(diagnosis: Diagnosis, switch: SwitchStory | None) -> str:
 
 def story_lines(story: LabelStory) -> list[str]:
     """A story in at most three lines: what is the matter; where, why and at what cost; automation and what to do."""
-    why = "; ".join(part for part in (story.cost, story.where, story.cause, story.doubt) if part)
+    why = "; ".join(part for part in (story.cost, story.where, story.cause) if part)
     automation = "" if story.switch is None else story.switch.short or story.switch.words
-    parts = (
-        automation,
-        f"now: {story.do_now}" if story.do_now else "",
-        f"next: {story.next_step}" if story.next_step else "",
-    )
-    return [line for line in (story.sentence, why, "; ".join(part for part in parts if part)) if line]
+    act = "; ".join(part for part in (automation, f"now: {story.do_now}" if story.do_now else "") if part)
+    ahead = f"next: {story.next_step}" if story.next_step else ""
+    if why and act and ahead:
+        return [story.sentence, why, f"{act}; {ahead}"]
+    return [line for line in (story.sentence, why, act, ahead) if line]  # a command has a line of its own
 
 
 def people_words(incident: Incident) -> str:
@@ -319,6 +334,6 @@ def labels_words(labels: tuple[str, ...]) -> str:
     >>> labels_words(("a", "b"))
     'a, b'
     """
-    names = [isolated(clean(label, 40)) for label in labels]
+    names = [_name(label) for label in labels]
     more = f" and {len(names) - LABELS_NAMED} more" if len(names) > LABELS_NAMED else ""
     return ", ".join(names[:LABELS_NAMED]) + more

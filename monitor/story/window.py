@@ -30,7 +30,7 @@ _ACTIONS = {
 
 def needing(stories: Iterable[LabelStory]) -> list[LabelStory]:
     """The stories of labels that need somebody, the worst first, then the costliest."""
-    return sorted((story for story in stories if story.diagnosis.is_trouble), key=urgency)
+    return sorted((story for story in stories if story.needs_somebody), key=urgency)
 
 
 def urgency(story: LabelStory) -> tuple[int, float, str, str]:
@@ -43,7 +43,7 @@ def doubts(stories: Iterable[LabelStory]) -> list[str]:
     """A line for each label that cannot be judged, with why; many of a source for one reason are one line."""
     alike: dict[tuple[str, NotTold | None], list[LabelStory]] = {}
     for story in stories:
-        if story.state is DiagnosisState.CANNOT_TELL:
+        if story.state is DiagnosisState.CANNOT_TELL and not story.needs_somebody:
             alike.setdefault((story.source, story.diagnosis.reason), []).append(story)
     return [line for (_, reason), group in alike.items() for line in _doubts(reason, group)]
 

@@ -228,6 +228,7 @@ def test_check_names_labels_of_alerts_yaml_that_no_row_has(tmp_path: Path, monke
         "  - {id: b, metric: ece, threshold: 0.05, match: {label: zebra, source: tickets}}\n"
         "  - {id: c, metric: ece, threshold: 0.05, match: {label: zebra}}\n"
         "  - {id: d, metric: ece, threshold: 0.05, match: {label: spam, critical: true}}\n"
+        "  - {id: e, metric: ece, threshold: 0.05, match: {except: [spam, refnd], source: tickets}}\n"
         "routes:\n  - {match: {label: refund, source: tickets}, channel: '#a'}\n"
         "  - {match: {label: spm, source: tickets}, channel: '#b'}\n"
         "automation: {when_not_evaluated: keep}\n",
@@ -238,6 +239,7 @@ def test_check_names_labels_of_alerts_yaml_that_no_row_has(tmp_path: Path, monke
     assert said == {
         "source tickets note labels names the label 'refnd', which no row of the last week has: is it 'refund'?",
         "rule b note match names the label 'zebra', which no row of the last week has",
+        "rule e note match names the label 'refnd', which no row of the last week has: is it 'refund'?",
         "route 2 note match names the label 'spm', which no row of the last week has: is it 'spam'?",
     }, found.output
     assert "match names the label 'spam', which is not critical, so it has no verdict" in found.stdout

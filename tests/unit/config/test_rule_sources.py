@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from monitor.config.load import parse_config
+from monitor.config.model import Rule, RuleMatch
 from monitor.config.rule_sources import acting_rules, can_judge
 
 CONFIG = """\
@@ -51,3 +52,12 @@ def test_a_rule_judges_only_sources_that_have_what_it_is_about() -> None:
         "early": ["every-segment", "overconfidence", "early", "score-shift"],
         "hours": [],
     }
+
+
+def test_a_general_rule_leaves_out_labels_that_have_their_own() -> None:
+    match = RuleMatch.model_validate({"source": "tickets", "except": ["fax", "billing"]})
+    rule = Rule(id="general", metric="ece", threshold=0.02, match=match)
+    asked = ["fax", "refund", "billing"]
+    assert [rule.applies_to("tickets", label, critical=False) for label in asked] == [False, True, False]
+    assert match.words == "source=tickets, except fax and billing"
+    assert RuleMatch().words == ""
