@@ -19,6 +19,7 @@ import yaml
 from prefect.utilities.urls import url_for
 from sqlalchemy.exc import SQLAlchemyError
 
+from monitor.alerting.apprise_sender import apprise_of
 from monitor.alerting.health import outage, watchdog
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.issues import SCHEDULE_OF
@@ -133,7 +134,9 @@ def _monitor(settings: Settings, store: Store) -> Monitor:
         routes = () if to is None else (Route(channel=to.channel, mention=to.mention, repeat=to.repeat),)
         automation = AutomationConfig(when_not_evaluated="keep")
         config = Config(version=1, sources={}, rules=(), automation=automation, routes=routes)
-    return Monitor(config, settings, open_warehouse(settings, config), store, sender_of(settings), utc_now)
+    return Monitor(
+        config, settings, open_warehouse(settings, config), store, sender_of(settings), utc_now, apprise_of(settings)
+    )
 
 
 def recipient(settings: Settings) -> Recipient | None:

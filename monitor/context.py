@@ -38,7 +38,7 @@ class SlackCheck:
 
 
 class Sender(Protocol):
-    """What the outbox needs of Slack (:class:`monitor.alerting.slack.client.SlackSender`)."""
+    """What the outbox needs of Slack (:class:`monitor.alerting.slack.client.SlackSender`), or of Apprise beside it."""
 
     def send(self, delivery: Delivery, root: Sent | None = None, /) -> Sent:
         """Post, edit, reply or upload once, or raise TransportError; ``root`` is the place of its message."""
@@ -60,7 +60,10 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Monitor:
-    """The adapters and settings that every stage is given; ``reads`` is None if the warehouse was not opened."""
+    """The adapters and settings that every stage is given; ``reads`` is None if the warehouse was not opened.
+
+    ``sender`` is Slack, ``beside`` every other receiver; None where there is none.
+    """
 
     config: Config
     settings: Settings
@@ -68,6 +71,7 @@ class Monitor:
     store: Store
     sender: Sender | None
     clock: Callable[[], datetime] = utc_now
+    beside: Sender | None = None
 
     @property
     def warehouse(self) -> Warehouse:

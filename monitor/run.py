@@ -330,4 +330,6 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
 def deliver(monitor: Monitor, *, due_only: bool = False) -> list[Delivery]:
     """Send all deliveries that are due, reminders included. A failed delivery is kept and never fails the run."""
     incident_actions.due_repeats(monitor)
-    return drain(monitor.store, monitor.sender, now=monitor.clock, worker=worker_id(), due_only=due_only)
+    now, worker = monitor.clock, worker_id()
+    done = drain(monitor.store, monitor.sender, now=now, worker=worker, due_only=due_only)
+    return done + drain(monitor.store, monitor.beside, now=now, worker=worker, due_only=due_only, beside=True)

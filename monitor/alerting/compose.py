@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from monitor.alerting.notices import notices_of, untold
 from monitor.alerting.picture import picture_of
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.incident_message import incident_message, news_message, picture
@@ -61,7 +62,7 @@ def compose(monitor: Monitor, decisions: Sequence[IncidentDecision]) -> Composed
             updated.append(incident)
             continue
         placed, made = _messages(monitor, teller, decision)
-        deliveries += made
+        deliveries += [*made, *notices_of(monitor, teller, decision, placed, route_of(monitor.config, placed))]
         is_new = any(each.kind == "open" and each.incident and each.incident.id == placed.id for each in decisions)
         (opened if is_new else updated).append(placed)
     return Composed(tuple(opened), tuple(updated), tuple(deliveries), tuple(events))
@@ -69,17 +70,15 @@ def compose(monitor: Monitor, decisions: Sequence[IncidentDecision]) -> Composed
 
 def unsent(monitor: Monitor) -> Composed:
     """Messages of open incidents that no route or token could send when they opened, and that can be sent now."""
-    waiting = [
-        each
-        for each in monitor.store.unresolved_incidents()
-        if each.state != "silenced" and not _is_told(monitor, each)
-    ]
+    unresolved = [each for each in monitor.store.unresolved_incidents() if each.state != "silenced"]
+    waiting = [each for each in unresolved if not _is_told(monitor, each)]
     teller = Teller.of(monitor)
+    beside = [each for i in unresolved for each in untold(monitor, teller, i, route_of(monitor.config, i))]
     made = [_posted(monitor, teller, replace(each, version=each.version + 1)) for each in waiting]
     told = [(incident, deliveries) for incident, deliveries in made if deliveries]
     return Composed(
         updated=tuple(incident for incident, _ in told),
-        deliveries=tuple(each for _, deliveries in told for each in deliveries),
+        deliveries=(*(each for _, deliveries in told for each in deliveries), *beside),
     )
 
 

@@ -16,6 +16,7 @@ import yaml
 from rich.table import Table
 from rich.text import Text
 
+from monitor.alerting.apprise_sender import apprise_of
 from monitor.alerting.slack.client import NOT_REACHED, sender_of
 from monitor.cli import common as cli
 from monitor.cli.automation import DRY_RUN
@@ -128,7 +129,7 @@ def check_places(
 ) -> list[CheckResult]:
     """What warehouse, store and Slack say; what rules can show is added to ``volumes``, unless it is None."""
     found = [*check_warehouse(settings, config, volumes, see), check_store(settings)]
-    return [*found, *check_baselines(settings, config), check_slack(settings)]
+    return [*found, *check_baselines(settings, config), check_slack(settings), *check_apprise(settings, config)]
 
 
 def exit_of(findings: Sequence[CheckResult]) -> typer.Exit | None:
@@ -345,6 +346,19 @@ def check_slack(settings: Settings) -> CheckResult:
         how = ": check the network of this machine, and CALMON_SLACK_API_URL if it is set"
         return CheckResult("Slack", "failed", problem + (how if problem.startswith(NOT_REACHED) else ""))
     return CheckResult("Slack", "ok", f"{answer.user} of {answer.team}")
+
+
+def check_apprise(settings: Settings, config: Config) -> list[CheckResult]:
+    """Whether every receiver beside Slack that a route names has an address that Apprise understands."""
+    sender = apprise_of(settings)
+    named = dict.fromkeys(route.apprise for route in config.routes if route.apprise is not None)
+    missing = [name for name in named if sender is None or name not in sender.names]
+    if missing:
+        return [CheckResult("Apprise", "failed", f"a route names {', '.join(missing)}, which CALMON_APPRISE has not")]
+    if sender is None:
+        return []
+    answer = sender.check()
+    return [CheckResult("Apprise", "ok" if answer.ok else "failed", answer.problem or answer.user)]
 
 
 def print_findings(findings: Sequence[CheckResult]) -> None:

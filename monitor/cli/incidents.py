@@ -10,12 +10,13 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from monitor.alerting.compose import delivery_words
+from monitor.alerting.notices import trial
 from monitor.alerting.slack.message import delivery_of, trial_message
 from monitor.cli import common as cli
 from monitor.config.durations import parse_duration
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
-from monitor.core.records import Incident, IncidentEvent, Severity, Subject
+from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, Subject
 from monitor.core.wording import moment
 from monitor.operations import incident_actions
 from monitor.report.console import plain_table
@@ -196,17 +197,23 @@ def trial_command(
 ) -> None:
     """Send a message that says it is a test to every route; it mentions people only with --mention."""
     with cli.monitor() as opened:
-        routes, sent = _routes(opened.config, severity), []
-        for level, route in routes:
+        sent: list[Delivery] = []
+        shown: list[tuple[str, Severity]] = []
+        for level, route in _routes(opened.config, severity):
             payload = trial_message(route.channel, level, cli.who(by), opened.clock(), route.mention, calls=mention)
             sent.append(delivery_of(payload, kind="test", now=opened.clock()))
-            opened.store.add_delivery(sent[-1])
+            shown.append((route.channel, level))
+            if route.apprise is not None:
+                sent.append(delivery_of(trial(payload, route.apprise), kind="test", now=opened.clock()))
+                shown.append((f"{route.apprise} (Apprise)", level))
+        for each in sent:
+            opened.store.add_delivery(each)
         _deliver(opened)
         now = opened.store.delivery_roots([one.id for one in sent])
-    table = plain_table("channel", "as", "result")
-    for (level, _), one in zip(routes, sent, strict=True):
+    table = plain_table("receiver", "as", "result")
+    for (receiver, level), one in zip(shown, sent, strict=True):
         state, error = now[one.id].state, now[one.id].error
-        table.add_row(*cli.cells(one.channel, level, state if error is None else f"{state}: {error}"))
+        table.add_row(*cli.cells(receiver, level, state if error is None else f"{state}: {error}"))
     cli.out.print(table)
     if any(now[one.id].state != "sent" for one in sent):
         raise typer.Exit(cli.FAILED)

@@ -19,6 +19,7 @@ SECRETS = (
     "heartbeat_url",
     "watchdog_heartbeat_url",
     "gate_token",
+    "apprise",
 )
 """The fields that may hold a password or token: each has a ``..._FILE`` variable and is masked when printed."""
 
@@ -173,6 +174,22 @@ def bearer_token(value: str) -> str:
     if not re.fullmatch(r"[!-~]+", value):
         raise ValueError("holds spaces or characters that no token has")
     return value
+
+
+def apprise_addresses(value: str) -> dict[str, str]:
+    """The addresses of receivers by name. Raises ValueError.
+
+    >>> apprise_addresses("oncall=pagerduty://key@app mail=mailto://me:word@example.org?to=a@example.org")["oncall"]
+    'pagerduty://key@app'
+    """
+    pairs = [part.partition("=") for part in value.split()]
+    if not all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) and "://" in address for name, _, address in pairs):
+        raise ValueError(
+            "holds no list of names with Apprise addresses; write it like oncall=pagerduty://… mail=mailto://…"
+        )
+    if len({name for name, _, _ in pairs}) < len(pairs):
+        raise ValueError("holds a name twice")
+    return {name: address for name, _, address in pairs}
 
 
 def gate_ttl(value: object) -> int:

@@ -397,6 +397,7 @@ class Route(Strict):
 
     match: RouteMatch = RouteMatch()
     channel: Name
+    apprise: Name | None = None
     mention: Mention | None = None
     repeat: Repeat = None
 

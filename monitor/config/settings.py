@@ -68,6 +68,7 @@ class Settings(BaseModel):
     slack_bot_token: Annotated[SecretStr, _secret(_bot_token)] | None = None
     slack_app_token: Annotated[SecretStr, _secret(_app_token)] | None = None
     slack_api_url: Annotated[_Web, AfterValidator(_with_slash)] = "https://slack.com/api/"
+    apprise: Annotated[SecretStr, _secret(environment.apprise_addresses)] | None = None
     api_tokens_file: Path | None = None
     proxy_user_header: Annotated[str, AfterValidator(environment.header_name)] | None = None
     heartbeat_url: _SecretWeb | None = None

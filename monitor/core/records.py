@@ -701,6 +701,8 @@ class IncidentEvent:
 DeliveryState = Literal["pending", "sending", "sent", "failed", "dead", "not_sent", "superseded"]
 DeliveryKind = Literal["incidents", "monitor", "test"]
 Operation = Literal["post", "edit", "reply", "file"]
+APPRISE = "apprise:"
+"""Before the name of a receiver beside Slack, in place of a channel."""
 #: Slack's answers to a change of a message that a person has deleted.
 MESSAGE_DELETED = frozenset({"message_not_found", "thread_not_found"})
 
@@ -743,6 +745,11 @@ class Delivery:
     error_code: str | None = None
     uncertain: bool = False
     compared_at: datetime | None = None
+
+    @property
+    def is_beside_slack(self) -> bool:
+        """Whether Apprise sends it."""
+        return self.channel.startswith(APPRISE)
 
     @property
     def is_of_deleted(self) -> bool:

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from monitor.alerting.apprise_sender import apprise_of
 from monitor.alerting.slack.client import sender_of
 from monitor.config.load import load_config
 from monitor.config.model import Config
@@ -39,7 +40,7 @@ def open_monitor(
     # the warehouse first: wrong settings fail before a store is created
     opened = open_warehouse(settings, config) if reads else nullcontext()
     with opened as warehouse, open_store(settings, writes=writes, creates=creates) as store:
-        yield Monitor(config, settings, warehouse, store, sender_of(settings), clock)
+        yield Monitor(config, settings, warehouse, store, sender_of(settings), clock, apprise_of(settings))
 
 
 def open_warehouse(settings: Settings, config: Config) -> Warehouse:

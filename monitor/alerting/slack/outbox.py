@@ -44,6 +44,7 @@ LONGEST_DELAY = timedelta(hours=1)
 HOLDS_UP = 5  # attempts of a reply for which the next ones of its thread wait: about a quarter of an hour
 #: Begins the error of a message that may have been accepted.
 UNCERTAIN = "may have been sent: "
+NO_ADDRESS = "CALMON_APPRISE is not set"
 NO_TOKEN = "no token"  # noqa: S105 - the reason why a message was not sent
 
 log = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ def drain(
     worker: str,
     limit: int = 100,
     due_only: bool = False,
+    beside: bool = False,
     budget: float = BUDGET,
     sleep: Callable[[float], None] = time.sleep,
     seconds: Callable[[], float] = time.monotonic,
@@ -78,10 +80,11 @@ def drain(
 
     A run is a reason to try again, so each message gets an attempt whatever its ``next_attempt_at``;
     ``due_only`` is for loops that run every few seconds. ``budget`` (in ``seconds``) limits the whole:
-    the rest stays for the next run. Never raises for an error of Slack.
+    the rest stays for the next run. ``beside`` takes what Apprise sends in place of what Slack does, so that neither
+    waits for the other. Never raises for an error of Slack.
     """
     restored = store.identity().restored_at
-    loop = _Drain(store, sender, worker, now, sleep, seconds, ends=seconds() + budget, restored=restored)
+    loop = _Drain(store, sender, worker, now, sleep, seconds, ends=seconds() + budget, restored=restored, beside=beside)
     touched: list[Delivery] = []
     closed: set[str] = set()  # channels that took nothing this time: their backlog must not hold up the others
     stuck: set[str] = set()  # messages of which a reply failed this time: the next ones of their threads wait for it
@@ -117,6 +120,7 @@ class _Drain:
     seconds: Callable[[], float]
     ends: float
     restored: datetime | None = None
+    beside: bool = False
     posted: set[str] = field(default_factory=set)
 
     def left(self) -> float:
@@ -129,6 +133,7 @@ class _Drain:
         found = self.store.deliveries(states)
         if any(d.operation == "edit" for d in found) and self.store.supersede_edits():
             found = self.store.deliveries(states)
+        found = [d for d in found if d.is_beside_slack == self.beside]
         free = [d for d in found if d.state != "sending" or _claim_is_stale(d, self.worker, now)]
         due = [d for d in free if not due_only or _is_due(d, now)]
         due = _without_overtaking(due, found)
@@ -172,8 +177,9 @@ class _Drain:
             log.info("delivery %s: someone else has it, or a later edit", delivery.id)
             return None
         if self.sender is None:
-            log.info("not sent: no token (%s to %s)", taken.kind, taken.channel)
-            return self._settle(taken, "not_sent", error=NO_TOKEN)
+            error = NO_ADDRESS if self.beside else NO_TOKEN
+            log.info("not sent: %s (%s to %s)", error, taken.kind, taken.channel)
+            return self._settle(taken, "not_sent", error=error)
         return self._send(self.sender, taken, None if root is None else Sent(root.channel or "", root.ts or ""))
 
     def _send(self, sender: Sender, taken: Delivery, thread: Sent | None) -> Delivery:
