@@ -23,8 +23,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import yaml
-
 from flows import server_process
 from flows.server_process import ServerFailed
 from monitor.config.env_file import read_into
@@ -34,8 +32,8 @@ from monitor.config.problems import ConfigProblems
 from monitor.config.settings import SettingsError, load_settings, variables
 from monitor.config.unknown_variables import unknown_variables
 from monitor.context import utc_now
-from monitor.core.schedules import in_zone
-from monitor.core.shipped import LOGGING_FILE, SCHEDULES_FILE, shipped
+from monitor.core.schedules import schedules
+from monitor.core.shipped import LOGGING_FILE, shipped
 
 USUAL_PORT = 4200
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
@@ -196,12 +194,6 @@ async def run_until_asked_to_end(work: Coroutine[Any, Any, None], server: LocalS
         await asyncio.wait([running], timeout=SECONDS_TO_END)
         server.raise_if_ended()
     await running
-
-
-def schedules(timezone: str) -> dict[str, dict[str, str]]:
-    """Deployment name -> its ``cron`` and ``timezone``, from deployments/prefect.yaml."""
-    loaded: dict[str, Any] = yaml.safe_load(in_zone(shipped(SCHEDULES_FILE).read_text("utf-8"), timezone))
-    return {d["name"]: d["schedules"][0] for d in loaded["deployments"] if d.get("schedules")}
 
 
 @contextmanager

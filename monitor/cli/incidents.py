@@ -13,7 +13,7 @@ from monitor.alerting.compose import delivery_words
 from monitor.alerting.notices import trial
 from monitor.alerting.slack.message import delivery_of, trial_message
 from monitor.cli import common as cli
-from monitor.config.durations import parse_duration
+from monitor.config.durations import next_morning, parse_duration
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, Subject
@@ -111,24 +111,27 @@ def ack_command(
 
 @incidents_app.command(
     "silence",
-    epilog="Examples:  calmon incidents silence 4f1c9a02 --for 1d  ·  "
-    "calmon incidents silence 4f1c9a02 --until 2026-11-23T08:00",
+    epilog="Examples:  calmon incidents silence 4f1c9a02 --for 1d  ·  calmon incidents silence 4f1c9a02 --until friday",
 )
 def silence_command(
     id: IdArgument,
     length: Annotated[str | None, typer.Option("--for", help="How long, like 12h, 1d or 1w.")] = None,
-    until: Annotated[str | None, typer.Option(help="Until when, like 2026-11-23T08:00.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(help="Until when: friday or tomorrow (8 in the morning), 2026-11-23, 2026-11-23T08:00."),
+    ] = None,
     by: cli.ByOption = None,
 ) -> None:
-    """Quiet for a while: neither replies nor reminders. It ends by itself."""
+    """Quiet for a while: neither replies nor reminders. It ends by itself, and at once if it becomes more severe."""
     with cli.monitor() as opened:
         _print_result(opened, incident_actions.silence(opened, id, _end(opened, length, until), cli.who(by)))
 
 
 def _end(opened: Monitor, length: str | None, until: str | None) -> datetime:
-    end = cli.moment(until, opened.config)
+    named = next_morning(until or "", opened.clock().astimezone(opened.config.zone))
+    end = named or cli.moment(until, opened.config)
     if (end is None) == (length is None):
-        raise cli.UsageError("say how long: either --for 1d or --until 2026-11-23T08:00")
+        raise cli.UsageError("say how long: either --for 1d or --until friday")
     if end is not None:
         return end
     span = parse_duration(length or "")

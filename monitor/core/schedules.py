@@ -1,10 +1,15 @@
-"""The time zone of each schedule of deployments/prefect.yaml."""
+"""The schedules of deployments/prefect.yaml: their time zones, and when each is due next."""
 
 from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
+
+import yaml
+
+from monitor.core.shipped import SCHEDULES_FILE, shipped
 
 _SCHEDULE = re.compile(r'(cron: "(?P<cron>[^"]+)"\n +timezone: )UTC')
 
@@ -37,3 +42,9 @@ def next_time(cron: str, timezone: str, now: datetime) -> datetime:
 def in_zone(schedules: str, timezone: str) -> str:
     """The text of the shipped schedules, which are in UTC, for an alerts.yaml with that time zone."""
     return _SCHEDULE.sub(lambda found: found[1] + zone_of(found["cron"], timezone), schedules)
+
+
+def schedules(timezone: str) -> dict[str, dict[str, str]]:
+    """Deployment name -> its ``cron`` and ``timezone``, from deployments/prefect.yaml."""
+    loaded: dict[str, Any] = yaml.safe_load(in_zone(shipped(SCHEDULES_FILE).read_text("utf-8"), timezone))
+    return {d["name"]: d["schedules"][0] for d in loaded["deployments"] if d.get("schedules")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.core.records import Incident, IncidentEvent, IncidentReason
-from monitor.core.wording import clean, moment
+from monitor.core.wording import clean, stamp
 
 _R = IncidentReason
 _WORDS = {
@@ -55,11 +55,19 @@ def event_words(event: IncidentEvent) -> str:
 
 def state_words(incident: Incident) -> str:
     """The state of an incident with the person, or the time, behind it."""
-    if incident.state == "silenced" and incident.silenced_until is not None:
-        return f"silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
+    if silence := silence_words(incident):
+        return silence
     if incident.state == "acknowledged":
         return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}"
     if incident.state == "resolved":
         by = f" by {clean(incident.resolved_by)}" if incident.resolved_by else ""
         return f"resolved{by}{f' in {incident.resolved_window}' if incident.resolved_window else ''}"
     return "open"
+
+
+def silence_words(incident: Incident) -> str:
+    """Until when it is silenced, by whom, and what ends that earlier; "" if it is not."""
+    if incident.state != "silenced" or incident.silenced_until is None:
+        return ""
+    lesser = "" if incident.severity == "critical" else ", or until it becomes more severe"
+    return f"silenced until {stamp(incident.silenced_until)}{lesser}, by {clean(incident.silenced_by or 'somebody')}"

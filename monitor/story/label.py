@@ -13,6 +13,7 @@ from datetime import datetime
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold, Since
 from monitor.core.records import BURST, VANISHED, Incident, Subject, Verdict
 from monitor.core.wording import clean, count_of, ending, isolated, moment, percent, segment_name, who
+from monitor.story.incident import silence_words
 from monitor.story.switch import SwitchStory
 
 LABELS_NAMED = 6
@@ -321,8 +322,8 @@ def people_words(incident: Incident) -> str:
     """Who acknowledged the incident, silenced or resolved it; "" if nobody did."""
     if incident.state == "acknowledged" and incident.acknowledged_at is not None:
         return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}, {moment(incident.acknowledged_at)}"
-    if incident.state == "silenced" and incident.silenced_until is not None:
-        return f"silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
+    if silence := silence_words(incident):
+        return silence
     if incident.state == "resolved" and incident.resolved_by is not None:
         return f"resolved by {clean(incident.resolved_by)}"
     return ""

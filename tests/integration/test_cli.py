@@ -434,7 +434,7 @@ NEEDED = {
     ("annotations", "add"): ("--source", "a", "x"), ("annotations", "remove"): ("abc", "--reason", "x"),
     ("backfill",): ("--from", WEEKS[1], "--to", WEEKS[3]), ("explain",): ("abc",),
     ("incidents", "show"): ("abc",), ("incidents", "ack"): ("abc",), ("incidents", "silence"): ("abc", "--for", "1d"),
-    ("incidents", "resolve"): ("abc", "--reason", "x"),
+    ("incidents", "resolve"): ("abc", "--reason", "x"), ("label", "rename"): ("a", "b", "c", "--reason", "x"),
     ("automation", "enable"): ("--all", "--reason", "x"), ("automation", "disable"): ("--all", "--reason", "x"),
 }  # fmt: skip
 READ_THE_HISTORY_ONLY = {

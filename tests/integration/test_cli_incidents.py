@@ -43,7 +43,7 @@ def test_an_incident_is_acknowledged_silenced_and_resolved_each_with_a_name(worl
         (("ack", id[:8], "--by", "ana"), "tickets/billing: acknowledged"),
         (("ack", id, "--by", "ben"), "is acknowledged already"),
         (("note", id, "an import", "--by", "ben"), "a note was added"),
-        (("silence", id, "--for", "1w", "--by", "ben"), "silenced until 20"),
+        (("silence", id, "--until", "friday", "--by", "ben"), "silenced until Fri 20"),
         (("resolve", id, "--reason", "retired", "--by", "cleo"), "resolved by hand"),
     ):
         done = calmon(world, *words)

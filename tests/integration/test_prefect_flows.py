@@ -278,10 +278,10 @@ def test_a_start_judges_the_last_ready_week_at_once_says_when_the_next_run_is_an
     from prefect.states import Scheduled
 
     from flows.drain import drain_outbox
-    from flows.serve import schedules
     from flows.start import begin
     from flows.watchdog import watchdog
     from flows.weekly import weekly
+    from monitor.core.schedules import schedules
 
     friday = monday_after(WEEKS[11]) + timedelta(days=4, hours=8)
     config = parse_config(CONFIG.replace(", schedule: daily, for: 2", ""))

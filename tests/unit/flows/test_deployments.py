@@ -115,7 +115,7 @@ PUT_BACK = {
 
 @pytest.mark.parametrize("zone", PUT_BACK)
 def test_by_the_clock_of_prefect_watchdog_and_drain_are_never_silent_when_clocks_are_put_back(zone: str) -> None:
-    from flows.serve import schedules
+    from monitor.core.schedules import schedules
 
     begin = datetime.combine(PUT_BACK[zone], time(), ZoneInfo(zone)) - timedelta(hours=12)
     assert begin.utcoffset() != (begin + timedelta(days=2)).utcoffset()
@@ -127,7 +127,7 @@ def test_by_the_clock_of_prefect_watchdog_and_drain_are_never_silent_when_clocks
 
 @pytest.mark.parametrize("zone", PUT_BACK)
 def test_by_the_clock_of_prefect_each_day_is_judged_once_in_its_own_time_zone(zone: str) -> None:
-    from flows.serve import schedules
+    from monitor.core.schedules import schedules
 
     begin = datetime.combine(PUT_BACK[zone], time(), ZoneInfo(zone)) - timedelta(days=1)
     due = due_times(schedules(zone)["calmon-daily"], begin, begin + timedelta(days=3))
