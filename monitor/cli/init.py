@@ -36,6 +36,7 @@ from monitor.operations.propose_evaluation import (
     Acting,
     Weeks,
     acting_of,
+    arrives_daily,
     aside_of,
     round_pairs,
     tuning_of,
@@ -480,6 +481,7 @@ def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answer
         settings={**table.settings, "automate_at": answers.automate_at},
         must_be_right=answers.must_be_right,
         channel=answers.channel,
+        daily=arrives_daily(table.survey, now, files=is_files(table.found.relation)),
     )
     config = parse_config(written())  # wrong arguments are refused before anything is written
     if typical is None:

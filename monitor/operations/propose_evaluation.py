@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from monitor.config.model import BaselineConfig, Config, EvaluationConfig
@@ -32,6 +32,17 @@ SAMPLES = (500, 200)
 FEW_SCORES, USUAL_SCORES = 12, (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 AUTOMATE_AT, HARDLY_ANY, HALF_A_CELL = 0.8, 0.05, 0.00005
 PAIRS = (10_000, 5_000, 2_000, 1_000, 500, 200, 100, 50)
+
+
+DAILY_ROWS, FRESH = 200, timedelta(days=2)
+
+
+def arrives_daily(survey: Survey | None, now: datetime, *, files: bool) -> bool:
+    """Whether the newest rows are of the last two days and a day has enough of them, in no files: these seldom come."""
+    if survey is None or survey.first is None or survey.last is None or files:
+        return False
+    days = max((survey.last - survey.first) / timedelta(days=1), 1.0)
+    return now - survey.last <= FRESH and survey.rows / days >= DAILY_ROWS
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,6 +106,14 @@ FLOOR = StarterRule(
 )
 """The rule on the share that must be right, where the owner gives one."""
 
+DAILY = StarterRule(
+    "daily-overconfidence",
+    "A sudden fault of the whole source: two days in a row, so that it is seen within the week.",
+    "metric: overconfidence, where: automated, scope: source, condition: above, threshold: 0.08, for: 2, "
+    "min_samples: 30, schedule: daily, severity: critical, actions: [slack]",
+)
+"""The rule of each day, where rows arrive daily."""
+
 REST = """\
 automation:
   when_not_evaluated: keep        # or disable, which stops automation in every quiet week
@@ -127,12 +135,13 @@ def starter_config(
     aside: Mapping[str, str] | None = None,
     must_be_right: float | None = None,
     channel: str | None = None,
+    daily: bool = False,
 ) -> str:
     """The text of a valid alerts.yaml with one source.
 
     ``tuning`` holds values of the sections evaluation and baseline. ``aside`` maps rules that are commented out to the
     reason. ``must_be_right`` is the share of decisions that must be right: with it there is a rule on that floor.
-    ``channel`` is where alerts go; without one the routes are commented out.
+    ``channel`` is where alerts go; without one the routes are commented out. ``daily``: rows arrive every day.
 
     >>> print(starter_config("mail", "data/*.csv", {"kind": "single_label"}, "UTC").partition("\\n# A")[0])
     # What is watched, and what is an alert. Every key: docs/configuration.md. Check it with: calmon check
@@ -147,6 +156,7 @@ def starter_config(
     source = {"sources": {name: {"relation": relation, **settings}}}
     kind = settings.get("kind", "multilabel")
     floor = [] if must_be_right is None else [replace(FLOOR, rule=FLOOR.rule.format(must_be_right))]
+    more = [*([DAILY] if daily else []), *floor]
     parts = [
         "# What is watched, and what is an alert. Every key: docs/configuration.md. Check it with: calmon check\n",
         yaml.safe_dump({"version": 1, "timezone": timezone}, sort_keys=False),
@@ -154,7 +164,7 @@ def starter_config(
         "\n",
         _fitting(tuning or {}),
         HEAD,
-        *(rule.in_words((aside or {}).get(rule.id)) for rule in (*STARTER_RULES, *floor) if kind in rule.kinds),
+        *(rule.in_words((aside or {}).get(rule.id)) for rule in (*STARTER_RULES, *more) if kind in rule.kinds),
         "\n",
         REST,
         ROUTES.format("" if channel else "# ", json.dumps(channel or "#ml-monitoring", ensure_ascii=False)),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from benchmarks.weeks import SHIPPED
 from monitor.config.load import load_config, parse_config
 from monitor.config.model import Rule
+from monitor.operations.propose_evaluation import arrives_daily
 from monitor.operations.starter_files import EVERY_KIND, starter_config
+from monitor.warehouse.survey import Survey
 
 ACTING = {"automated-overconfidence", "lasting-overconfidence", "automated-accuracy-decrease"}
 WATCHING = {"lasting-segments", "auc-decrease", "ece-increase", "score-shift"}
@@ -32,3 +36,36 @@ def test_a_floor_is_written_where_the_owner_gives_one() -> None:
     floor = rules_of("single_label", must_be_right=0.97)["automated-accuracy-floor"]
     assert (floor.metric, floor.condition, floor.threshold, floor.acts) == ("automated_accuracy", "below", 0.97, True)
     assert "automated-accuracy-floor" not in rules_of("single_label")
+
+
+def test_a_rule_of_each_day_is_written_where_rows_arrive_daily() -> None:
+    settings = {"kind": "single_label"}
+    rules = {rule.id: rule for rule in parse_config(starter_config("mail", "mails", settings, "UTC", daily=True)).rules}
+    rule = rules["daily-overconfidence"]
+    assert (rule.schedule, rule.scope, rule.for_windows, rule.acts) == ("daily", "source", 2, False)
+    assert "daily-overconfidence" not in rules_of("single_label")
+
+
+NOW = datetime(2026, 11, 27, 18, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("rows", "newest", "files", "daily"),
+    [
+        (28_000, timedelta(hours=6), False, True),
+        (28_000, timedelta(days=4), False, False),  # a load a week
+        (2_800, timedelta(hours=6), False, False),  # a hundred rows a day show little
+        (28_000, timedelta(hours=6), True, False),
+    ],
+)
+def test_rows_arrive_daily_where_the_newest_are_fresh_and_a_day_has_many(
+    rows: int, newest: timedelta, files: bool, daily: bool
+) -> None:
+    last = NOW - newest
+    seen = Survey(rows, rows, 5, last - timedelta(days=28), last, 0, None, True, 0.1, 0.9, rows, rows, False)
+    assert arrives_daily(seen, NOW, files=files) is daily
+
+
+def test_an_empty_or_unread_table_says_nothing_of_days() -> None:
+    assert not arrives_daily(None, NOW, files=False)
+    assert not arrives_daily(Survey(0, 0, 0, None, None, 0, None, True, None, None, 0, 0, False), NOW, files=False)
