@@ -20,6 +20,7 @@ FILLED = {
     "heartbeat_url": "https://example.com/ping/hunter2",
     "watchdog_heartbeat_url": "https://example.com/look/hunter2",
     "gate_token": "hunter2",
+    "apprise": "oncall=json://calmon:hunter2@example.com",
 }
 
 

@@ -247,6 +247,7 @@ NEEDS = {
         "calmon_store_url",
         "calmon_warehouse_url",
         "calmon_slack_bot_token",
+        "calmon_apprise",
         "calmon_heartbeat_url",
         "calmon_watchdog_heartbeat_url",
     },
