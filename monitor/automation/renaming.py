@@ -31,7 +31,7 @@ def handed_over(old: SwitchState, new: SwitchState, *, by: str, reason: str, now
     off = replace(
         old, state="off", blocked=(), segments=(), lease_until=None, hold_until=None, by_operator=True, actor=by,
         reason=f"renamed to {new.label}: {reason}", verdict=None, ok_streak=0, changed_at=now, version=old.version + 1,
-        counts="", not_evaluated=None,
+        counts="", not_evaluated=None, kept=None,
     )  # fmt: skip
     changes = [_change(old, off, f"{RENAMES}{key}:old")]
     off_by_run = new.state == "off" and new.actor in RUNS.values()

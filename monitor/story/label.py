@@ -140,7 +140,8 @@ def label_story(
         cost=cost_of(about),
         where="" if about.segment is None else f"in {segment_name(*about.segment)}",
         cause=cause_words(about.cause),
-        next_step=rename_words(diagnosis) or ("" if is_fine or _is_taken(about.advice, switch) else step_words(about.advice)),
+        next_step=rename_words(diagnosis)
+        or ("" if is_fine or _is_taken(about.advice, switch) else step_words(about.advice)),
         do_now=do_now(diagnosis, switch),
     )
 
