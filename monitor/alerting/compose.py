@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from monitor.alerting.notices import notices_of, untold
+from monitor.alerting.notices import calling, notices_of
 from monitor.alerting.picture import picture_of
 from monitor.alerting.slack.blocks import Payload, edited
 from monitor.alerting.slack.incident_message import incident_message, news_message, picture
@@ -73,7 +73,9 @@ def unsent(monitor: Monitor) -> Composed:
     unresolved = [each for each in monitor.store.unresolved_incidents() if each.state != "silenced"]
     waiting = [each for each in unresolved if not _is_told(monitor, each)]
     teller = Teller.of(monitor)
-    beside = [each for i in unresolved for each in untold(monitor, teller, i, route_of(monitor.config, i))]
+    beside = [
+        each for i in unresolved for each in calling(monitor, teller, i, route_of(monitor.config, i), again=False)
+    ]
     made = [_posted(monitor, teller, replace(each, version=each.version + 1)) for each in waiting]
     told = [(incident, deliveries) for incident, deliveries in made if deliveries]
     return Composed(

@@ -1,6 +1,6 @@
 """What receivers beside Slack are told of an incident: that it calls somebody, and how it ends. In plain text.
 
-They have no threads and no edits, so each notice says all of it, with the address of the label's page.
+They have no threads and no edits, so each notice says all of it, with the address of its page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from monitor.core.records import APPRISE, BURST, Delivery, Incident
 from monitor.incidents.life import IncidentDecision
 from monitor.story.gather import Teller
 from monitor.story.incident import reason_words
-from monitor.story.label import LabelStory, labels_words, story_lines
+from monitor.story.label import labels_words, story_lines
 
 _KINDS = {"critical": "failure", "warning": "warning", "info": "info"}
 
@@ -24,26 +24,59 @@ _KINDS = {"critical": "failure", "warning": "warning", "info": "info"}
 def notices_of(
     monitor: Monitor, teller: Teller, decision: IncidentDecision, incident: Incident, route: Route | None
 ) -> list[Delivery]:
-    """The notices of a decision: a new one where people are called, and a last one to all who had one."""
-    if decision.kind == "resolve":
-        names = dict.fromkeys(each.apprise for each in monitor.config.routes if each.apprise is not None)
-        told = [name for name in names if _is_stored(monitor, root_of(incident, name))]
-        story = teller.of_incident(incident) if told else None
-        return [] if story is None else [_ending(monitor, story, decision, incident, name) for name in told]
-    if not decision.calls or route is None or route.apprise is None or incident.state != "open":
+    """The notices of a decision about a label: a new one where people are called, a last one to all who had one."""
+    if decision.kind != "resolve":
+        return calling(monitor, teller, incident, route) if decision.calls else []
+    story = teller.of_incident(incident) if told_of(monitor, incident) else None
+    if story is None:
         return []
-    story = teller.of_incident(incident)
-    return [] if story is None else [_calling(monitor, story, incident, route.apprise)]
+    why = f": {decision.why}" if decision.why else ""
+    switch = "" if story.switch is None else story.switch.short or story.switch.words
+    words = f"{story.name} {reason_words(decision.reason)}{why}"
+    return ending(monitor, incident, story.headline, [words, switch])
 
 
-def untold(monitor: Monitor, teller: Teller, incident: Incident, route: Route | None) -> list[Delivery]:
-    """The first notice of an open incident whose route had no receiver when it opened."""
+def calling(
+    monitor: Monitor, teller: Teller, incident: Incident, route: Route | None, *, again: bool = True
+) -> list[Delivery]:
+    """The notice of an open incident of a label; with ``again`` also where its receiver had one already."""
+    name = receiver(monitor, incident, route, again=again)
+    story = None if name is None else teller.of_incident(incident)
+    if name is None or story is None:
+        return []
+    facts = story.known.removeprefix(": ")
+    about = [labels_words(incident.labels)] if incident.kind == BURST else []
+    return [beginning(monitor, incident, name, story.headline, [*about, facts, *story_lines(story)[1:]])]
+
+
+def receiver(monitor: Monitor, incident: Incident, route: Route | None, *, again: bool) -> str | None:
+    """Who is to be told of an open incident; None where nobody is, or (not ``again``) has been told already."""
     if route is None or route.apprise is None or incident.state != "open":
-        return []
-    if _is_stored(monitor, root_of(incident, route.apprise)):
-        return []
-    story = teller.of_incident(incident)
-    return [] if story is None else [_calling(monitor, story, incident, route.apprise)]
+        return None
+    return route.apprise if again or not _is_stored(monitor, root_of(incident, route.apprise)) else None
+
+
+def beginning(monitor: Monitor, incident: Incident, name: str, top: str, lines: Sequence[str]) -> Delivery:
+    """The first notice of an incident to a receiver, or one more."""
+    first = root_of(incident, name)
+    if _is_stored(monitor, first):
+        return _notice(monitor, incident, name, top, lines, hashed(first, str(incident.version)), first)
+    return _notice(monitor, incident, name, top, lines, first, None)
+
+
+def ending(monitor: Monitor, incident: Incident, top: str, lines: Sequence[str]) -> list[Delivery]:
+    """The last notice of an incident, to everyone who had one."""
+    firsts = {name: root_of(incident, name) for name in told_of(monitor, incident)}
+    return [
+        _notice(monitor, incident, name, f"Over: {top}", lines, hashed(first, "end"), first)
+        for name, first in firsts.items()
+    ]
+
+
+def told_of(monitor: Monitor, incident: Incident) -> list[str]:
+    """The receivers of the routes that had a notice of an incident since it was opened or came back."""
+    names = dict.fromkeys(each.apprise for each in monitor.config.routes if each.apprise is not None)
+    return [name for name in names if _is_stored(monitor, root_of(incident, name))]
 
 
 def trial(payload: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -61,37 +94,26 @@ def _is_stored(monitor: Monitor, id: str) -> bool:
     return monitor.store.message(id)[0] is not None
 
 
-def _calling(monitor: Monitor, story: LabelStory, incident: Incident, name: str) -> Delivery:
-    first = root_of(incident, name)
-    again = _is_stored(monitor, first)
-    id = hashed(first, str(incident.version)) if again else first
-    facts = story.known.removeprefix(": ")
-    about = [labels_words(incident.labels)] if incident.kind == BURST else []
-    lines = [*about, facts[:1].upper() + facts[1:], *story_lines(story)[1:]]
-    return _notice(monitor, incident, name, story.headline, lines, id, first if again else None)
-
-
-def _ending(monitor: Monitor, story: LabelStory, decision: IncidentDecision, incident: Incident, name: str) -> Delivery:
-    first = root_of(incident, name)
-    why = f": {decision.why}" if decision.why else ""
-    switch = "" if story.switch is None else story.switch.short or story.switch.words
-    lines = [f"{story.name} {reason_words(decision.reason)}{why}", switch]
-    return _notice(monitor, incident, name, f"Over: {story.headline}", lines, hashed(first, "end"), first)
-
-
 def _notice(
     monitor: Monitor, incident: Incident, name: str, top: str, lines: Sequence[str], id: str, root: str | None
 ) -> Delivery:
-    url = links_of(monitor.settings).label(incident.source, incident.label)
-    more = url or f"calmon incidents show {incident.id[:8]}"
     kind = _KINDS[incident.severity] if incident.is_open else "success"
-    said = [f"{line[:1].upper()}{line[1:]}." for line in lines if line]
-    payload = _payload(name, top, [*said, more], kind, id) | {"incidents": [incident.id], "calls": []}
+    said = [f"{line[:1].upper()}{line[1:].removesuffix('.')}." for line in lines if line]
+    payload = _payload(name, top, [*said, _more(monitor, incident)], kind, id)
     now = monitor.clock()
     return Delivery(
-        id=id, kind="incidents", channel=f"{APPRISE}{name}", payload=payload, created_at=now, next_attempt_at=now,
+        id=id, kind="monitor" if incident.is_of_monitor else "incidents", channel=f"{APPRISE}{name}",
+        payload=payload | {"incidents": [incident.id], "calls": []}, created_at=now, next_attempt_at=now,
         operation="post" if root is None else "reply", root=root,
     )  # fmt: skip
+
+
+def _more(monitor: Monitor, incident: Incident) -> str:
+    """Where there is more: the address of a page, else a command."""
+    links = links_of(monitor.settings)
+    if incident.is_of_monitor:
+        return "calmon health" if links.dashboard is None else f"{links.dashboard.rstrip('/')}/monitor"
+    return links.label(incident.source, incident.label) or f"calmon incidents show {incident.id[:8]}"
 
 
 def _payload(name: str, top: str, lines: Sequence[str], kind: str, id: str) -> dict[str, Any]:

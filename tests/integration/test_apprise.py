@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from monitor.alerting.health.watchdog import watch_monitor
 from monitor.cli import app
 from monitor.core.records import Delivery
 from monitor.operations.incident_actions import resolve
@@ -126,6 +127,24 @@ def test_an_incident_that_was_open_before_the_route_named_it_is_told_of(tmp_path
         world.drain(now + timedelta(hours=1))
         world.drain(now + timedelta(hours=2))
     assert [top for top, _, _ in oncall.came] == ["billing must not act alone"]
+
+
+def test_a_trouble_of_the_monitor_is_told_once_and_its_end_too(tmp_path: Path, oncall: Receiver) -> None:
+    with world_with(tmp_path, oncall) as world:
+        world.evaluate("2026-W03", GOOD)
+        world.clock.now += timedelta(days=9)
+        for _ in range(3):  # the watchdog looks each quarter of an hour
+            watch_monitor(world.monitor)
+            world.drain(world.clock.now + timedelta(minutes=15))
+        ((top, text, kind),) = oncall.came
+        assert (top, kind) == ("Monitor: automation of tickets ended", "failure")
+        assert text.splitlines()[0].endswith("no evaluation renewed it, so automation is off.")
+        assert text.splitlines()[-1] == "https://calmon.example.org/monitor"
+        world.evaluate("2026-W04", GOOD)
+        watch_monitor(world.monitor)
+        world.drain(world.clock.now + timedelta(minutes=15))
+        assert [kind for _, _, kind in oncall.came] == ["failure", "success"]
+        assert oncall.came[-1][0].startswith("Over: Monitor: nothing is wrong since")
 
 
 def test_check_and_test_know_the_receivers(tmp_path: Path, oncall: Receiver) -> None:

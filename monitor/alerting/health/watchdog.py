@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
+from monitor.alerting import notices
 from monitor.alerting.compose import Composed
 from monitor.alerting.health import issues, message, troubles
 from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, ReadingSeen, RunSeen
@@ -299,6 +300,7 @@ class WatchRound:
     def compose(self, change: TroubleChange) -> Composed:
         """A change with its messages."""
         placed, deliveries = self._messages(change)
+        deliveries = [*deliveries, *self._notices(replace(change, after=placed))]
         if placed == change.before:
             return Composed(deliveries=tuple(deliveries))
         event = troubles.event_of(replace(change, after=placed), self.now)
@@ -325,6 +327,18 @@ class WatchRound:
         payload = self._living(replace(change, after=incident), route.channel, route.mention)
         post = delivery_of(payload, kind="monitor", now=self.now)
         return replace(incident, root=post.id), [post]
+
+    def _notices(self, change: TroubleChange) -> list[Delivery]:
+        """What receivers beside Slack are told: that people are called, and that nothing is wrong any more."""
+        view, route = self._view(change), route_for(change, self.monitor.config)
+        if change.event == "resolved":
+            return notices.ending(self.monitor, change.after, view.title, [view.automation])
+        name = notices.receiver(self.monitor, change.after, route, again=change.calls)
+        if name is None or not change.findings:
+            return []
+        lines = [*(message.redacted(each.text) for each in change.findings), f"automation: {view.automation}"]
+        do = [f"do now: {message.redacted(each.do_now)}" for each in change.findings[:1] if each.do_now]
+        return [notices.beginning(self.monitor, change.after, name, view.title, [*lines, *do])]
 
     def edit(self, change: TroubleChange) -> list[Delivery]:
         """The new text of the message, where it differs from the present one."""
