@@ -307,7 +307,7 @@ class _Table:
         more: dict[str, Any] = {**_words(actual), **({"score_scale": 100} if score.is_percent else {}), **types}
         columns |= {"true_label": truth.name} if truth is not None else {}
         columns |= {"actual": actual.name} if actual is not None else {}
-        several = self.seen.repeated or not item.is_mostly_distinct or self._has_several(item, label)
+        several = self.seen.repeated or not item.is_mostly_distinct or self._has_several(item, label, when)
         if self.seen.given or not several:
             latest = {} if several or item.is_distinct else {"latest_by": self._latest(item, when)}
             columns |= {"predicted_label": label.name, "confidence": score.name}
@@ -388,9 +388,13 @@ class _Table:
         best = min((*changed, when, *others), key=lambda c: self._ties(item, c))  # the first of those that are equal
         return "resolved_at" if best is when else best.name
 
-    def _has_several(self, item: _Column, label: _Column) -> bool:
-        """Whether the rows of an item have different labels, and so are no corrections of each other."""
-        return self._ties(item, label) == 0 < self._ties(item, item)
+    def _has_several(self, item: _Column, label: _Column, when: _Column) -> bool:
+        """Whether the rows of an item have different labels, and so are no corrections of each other.
+
+        Where another date than that of the truth orders them, the item was scored again.
+        """
+        ordered = any(self._ties(item, each) == 0 for each in self._dates() if each is not when)
+        return self._ties(item, label) == 0 < self._ties(item, item) and not ordered
 
     @staticmethod
     def _ties(item: _Column, by: _Column) -> int:

@@ -131,6 +131,13 @@ SHAPES: dict[str, tuple[Rows, dict[str, Any]]] = {
         renamed([*single(), *single(30, true_label="refund")], {}, updated_at=lambda r: r["resolved_at"]),
         SINGLE | {"latest_by": "updated_at"},
     ),
+    "scored again with another label": (
+        renamed(
+            [*single(), *(r | {"predicted_label": "other"} for r in single(3))], {},
+            scored_at=lambda r: f"2026-11-16 {8 + (r['predicted_label'] == 'other')}:00:00",
+        ),
+        SINGLE | {"latest_by": "scored_at"},
+    ),
     "200 columns": (
         renamed(single(), {}, **{f"x{number}": (lambda _, n=number: f"free text {n}") for number in range(195)}),
         SINGLE,
