@@ -503,6 +503,7 @@ def _class_mix(sample: RuleSample, rise: float) -> dict[str, Any]:
         "then": found.then,
         "p_value": found.p_value,
         "fit": found.fit,
+        "scores": found.scores,
         "is_separable": found.is_separable,
         "expected_rise": expected,
         "explains": explains,

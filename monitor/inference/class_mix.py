@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
 from monitor.core.counts import BinCounts
 from monitor.inference.tails import chi_square
@@ -33,6 +34,8 @@ class ClassMix:
     ``fit`` is the p-value for "true items, and others, are scored as before". ``ece`` and ``mce`` are those of the
     baseline's rows, without noise, at the new share, ``ece_then`` and ``mce_then`` at their own. ``separated`` is the
     p-value for "true items, and others, have the same scores" in the baseline: then any fault looks like another share.
+    ``scores`` is the one-sided p-value for "the scores lie as before": with another share of true items they lie nearer
+    to those of true items, or of the others, while a fault leaves them where they were.
     """
 
     now: float
@@ -44,6 +47,7 @@ class ClassMix:
     ece_then: float
     mce_then: float
     separated: float
+    scores: float
 
     @property
     def is_separable(self) -> bool:
@@ -52,8 +56,8 @@ class ClassMix:
 
     @property
     def fits(self) -> bool:
-        """Whether true items, and others, are scored as before, where that can be seen."""
-        return self.fit >= FITS and self.is_separable
+        """Whether true items, and others, are scored as before, where that can be seen, and so all scores are not."""
+        return self.fit >= FITS and self.is_separable and self.scores < CHANGED
 
     @property
     def only_share_changed(self) -> bool:
@@ -83,7 +87,28 @@ def class_mix(window: BinCounts, baseline: BinCounts) -> ClassMix | None:
         *_errors(shape, share_now, baseline),
         *_errors(shape, share_then, baseline),
         _p_value(*apart) if apart[1] else 1.0,
+        _moved(now.sum(axis=0), then, towards=math.copysign(1.0, share_now - share_then)),
     )
+
+
+def _moved(now: Floats, then: Floats, towards: float) -> float:
+    """The p-value for a mean of the baseline's hit rates at the scores that moved no more than by chance, one-sided.
+
+    ``now`` (M,) are rows by bin, ``then`` (2, M) those of the baseline by class. Of all statistics of the scores this
+    is the one in which a small change of the share of true items shows most.
+    """
+    before = then.sum(axis=0)
+    rate = np.divide(then[0], before, out=np.zeros_like(before), where=before > 0)
+    means, variances = zip(*(_mean_of(rate, rows) for rows in (now, before)), strict=True)
+    deviation = math.sqrt(sum(variances))
+    return float(ndtr(-towards * (means[0] - means[1]) / deviation)) if deviation > 0 else 1.0
+
+
+def _mean_of(values: Floats, rows: Floats) -> tuple[float, float]:
+    """The mean of the values of so many rows, and its variance."""
+    total = float(rows.sum())
+    mean = float(rows @ values) / total
+    return mean, float(rows @ (values - mean) ** 2) / total / total
 
 
 def _by_class(bins: BinCounts) -> Floats:

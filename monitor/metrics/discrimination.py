@@ -380,6 +380,9 @@ def factor_correlations(factor: str, parts: Mapping[str, Mapping[str, Counts]]) 
     return FactorCorrelations(factor, tuple(parts), values, correlation, rows)
 
 
+OF_THE_RANGE = frozenset({"roc_auc", "cohens_d", "point_biserial"})
+"""Metrics that depend on the range of the scores: their bands are for rows of all scores."""
+
 AUC_BANDS = (Band(0.9, 1.0, "strong"), Band(0.8, 0.9, "acceptable"), Band(0.0, 0.8, "weak: retrain"))
 
 _D_BANDS = (

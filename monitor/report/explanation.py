@@ -590,6 +590,8 @@ def _class_mix(verdict: Verdict, passed: bool | None) -> str:
     mix = verdict.detail["class_mix"]
     shares = f"{mix['then']:.1%} were true, now {mix['now']:.1%} ({equals('p', mix['p_value'])})"
     fit = f"that true items, and others, are scored as they were has {equals('p', mix['fit'])}"
+    if "scores" in mix:
+        fit += f", and that scores lie as before {equals('p', mix['scores'])}"
     if mix.get("is_separable") is False:
         fit += ", but the baseline's scores do not separate the two, so that a fault would look the same"
     return f"{shares}, which brings {mix['expected_rise']:+.4f}; {fit}"

@@ -12,6 +12,7 @@ from monitor.core.wording import expected_words
 from monitor.inference.selective import OperatingPoint
 from monitor.metrics.calibration import GapMatrix
 from monitor.metrics.class_tables import ClassTables
+from monitor.metrics.discrimination import OF_THE_RANGE
 from monitor.metrics.registry import METRICS, range_of
 from monitor.recalibration.choice import choose
 from monitor.recalibration.score_map import METHODS
@@ -210,7 +211,9 @@ def metrics(estimates: Iterable[Estimate]) -> Element:
         interval, is_known = e.interval, e.metric in METRICS
         if interval.value is not None:
             limits = words.interval(interval.low, interval.high, sign=is_known and range_of(e.metric)[0] < 0)
-            reading = METRICS[e.metric].reading(interval.value) if is_known else None
+            # scores of a part of their range separate right from wrong less well, whatever the classifier is worth
+            is_cut = e.where != "all" and e.metric in OF_THE_RANGE
+            reading = METRICS[e.metric].reading(interval.value) if is_known and not is_cut else None
             numbers = words.number(interval.value), limits, words.number(interval.plug_in), f"{e.n:,}"
             rows.append((words.metric_name(e.metric, e.where), *numbers, reading or ""))
     head = ("metric", "value", "interval", "textbook", "rows", "reading")

@@ -74,3 +74,24 @@ def test_one_class_alone_says_nothing(outcome: np.ndarray) -> None:
     one = bins(outcome, np.full(100, 0.5))
     assert class_mix(one, drawn(np.random.default_rng(9))) is None
     assert class_mix(drawn(np.random.default_rng(9)), one) is None
+
+
+def test_a_fault_that_few_rows_do_not_show_is_no_class_mix_since_scores_lie_where_they_did() -> None:
+    rng, then, called, fitting = np.random.default_rng(11), drawn(np.random.default_rng(10)), 0, 0
+    for _ in range(200):
+        score = rng.choice(np.arange(0.05, 1.0, 0.1), 2_000)
+        found = class_mix(bins((rng.random(2_000) < score - 0.05).astype(float), score), then)
+        assert found is not None
+        fitting += found.p_value < 0.01 and found.fit >= 0.05
+        called += found.only_share_changed
+    assert fitting > 30  # another share of true items, by which they are scored as before as far as these rows show
+    assert called <= 4
+
+
+def test_another_share_of_true_items_moves_the_scores_towards_them() -> None:
+    rng, then = np.random.default_rng(12), drawn(np.random.default_rng(10))
+    for odds in (0.5, 2.0):
+        found = class_mix(drawn(rng, odds), then)
+        assert found is not None
+        assert found.scores < 1e-6
+        assert found.only_share_changed
