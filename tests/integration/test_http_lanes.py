@@ -20,7 +20,7 @@ from monitor.core.windows import week
 from monitor.operations.write_report import report_of
 from monitor.run import run_window
 from monitor.service.access import Guard
-from monitor.service.answers import WAITING
+from monitor.service.answers import WAITING, ForAll
 from monitor.service.app import create_app
 from monitor.service.backend import Service
 from monitor.service.pages import items, overview
@@ -88,8 +88,17 @@ class CountedMetrics:
         return str(self.made)
 
 
-def test_all_who_wait_for_metrics_get_one_answer_that_is_begun_after_they_asked() -> None:
+def test_all_who_wait_for_metrics_get_one_answer_that_is_begun_after_they_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     backend: Any = CountedMetrics()
+    asked, answer = [0], ForAll.answer
+
+    async def counted(for_all: ForAll, make: Callable[[], str]) -> str:
+        asked[0] += 1
+        return await answer(for_all, make)
+
+    monkeypatch.setattr(ForAll, "answer", counted)
 
     async def ask() -> list[str]:
         transport = httpx.ASGITransport(create_app(backend, Guard(None, local=True)))
@@ -98,7 +107,8 @@ def test_all_who_wait_for_metrics_get_one_answer_that_is_begun_after_they_asked(
             while not backend.begun.is_set():
                 await asyncio.sleep(0.01)
             others = [asyncio.create_task(client.get("/metrics")) for _ in range(READERS)]
-            await asyncio.sleep(0.1)
+            while asked[0] <= READERS:
+                await asyncio.sleep(0.01)
             others[0].cancel()
             backend.go.set()
             return [answer.text for answer in await asyncio.gather(first, *others[1:])]
