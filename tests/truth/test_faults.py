@@ -88,8 +88,8 @@ def fine_where_nothing_was_judged(real: Any) -> Any:
 
 
 def fine_in_words(real: Any) -> Any:
-    return lambda found, name, incident=None: (
-        f"{name} is fine" if found.state is DiagnosisState.CANNOT_TELL else real(found, name, incident)
+    return lambda found, name, *rest: (
+        f"{name} is fine" if found.state is DiagnosisState.CANNOT_TELL else real(found, name, *rest)
     )
 
 
