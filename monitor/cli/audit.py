@@ -98,7 +98,7 @@ def draw_command(
 
     The weight of an item is how many it stands for: 1 / the chance that it is drawn.
     """
-    with cli.monitor() as opened:
+    with cli.monitor(writes=False) as opened:
         window = cli.window_of(opened.config, "weekly", week)
         planned = _planned(opened.store, opened.config, source, window, fall, weeks, checks)
         drawn: list[tuple[str, DrawnItem, float]] = []

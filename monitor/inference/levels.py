@@ -16,7 +16,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from monitor.core.counts import INDEPENDENT, Counts
 from monitor.core.records import Interval
-from monitor.inference.change import mover
+from monitor.inference.change import Effects, mover
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, OfMoments, Proportion, Ranking
@@ -35,8 +35,6 @@ from monitor.metrics.discrimination import (
 )
 
 Law = Proportion | FScore | Mean | Ranking | LogitArea | Spread | WeightedShare
-
-Effects = tuple[float, float]
 
 _LEAST = 0.5  # degrees of freedom of an average precision with a single hit
 _NOTHING = Interval(None, None, None, None)

@@ -9,7 +9,7 @@ and share the chance of error, since the few rows at the top alone often cannot 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -73,7 +73,7 @@ def threshold_for(counts: Counts, target: float, *, confidence: float = 0.95) ->
     if not 0 < target < 1:
         raise ValueError(f"a target accuracy lies between 0 and 1, not at {target}: 0.95 is right in 95 of 100 cases")
     steps = _Steps.of(looked_at(counts).by_cell().weighted())
-    return _lowest(steps, np.full(len(steps.cell), target), confidence)
+    return replace(_lowest(steps, np.full(len(steps.cell), target), confidence), target=target)
 
 
 def lowest_safe(acting: Counts, *, floor: float | None, margin: float, rate: float = 0.05) -> OperatingPoint:

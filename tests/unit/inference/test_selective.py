@@ -104,6 +104,12 @@ def test_a_perfect_order_is_the_oracle_s_and_a_blind_one_has_the_risk_of_all_row
     assert blind.aurc == pytest.approx(0.2)
 
 
+def test_a_point_names_its_target_also_where_there_is_no_row() -> None:
+    empty = counts_from_rows(np.array([]), np.array([]))
+    assert (threshold_for(empty, 0.9).target, threshold_for(empty, 0.9).reason) == (0.9, "no_rows")
+    assert lowest_safe(empty, floor=None, margin=0.05).threshold is None
+
+
 @pytest.mark.parametrize("margin", [0.0, 0.05])
 def test_the_promise_holds_from_the_safe_score_on_as_often_as_promised(margin: float) -> None:
     rng = np.random.default_rng(8)
