@@ -46,7 +46,7 @@ test-system: WORKERS := 4
 STUDIES := tests/statistical tests/truth tests/unit/benchmarks
 # What starts servers, workers, browsers and wheels, kills processes, or lives through weeks.
 SYSTEM := tests/system tests/browser tests/unit/docs/test_site.py tests/unit/flows/test_spread.py \
-  $(addprefix tests/integration/test_,$(addsuffix .py,console_examples demo drill faults gate_replica http http_lanes \
+  $(addprefix tests/integration/test_,$(addsuffix .py,console_examples demo faults gate_closes gate_replica http http_lanes \
   http_schema idle_connections kill monitor_incidents prefect_flows secrets serve_killed slack_faults small_labels sources_apart \
   version_and_serve wheel))
 

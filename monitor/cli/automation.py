@@ -1,22 +1,17 @@
-"""``calmon automation status|history|enable|disable|drill``."""
+"""``calmon automation status|history|enable|disable``."""
 
 from __future__ import annotations
 
 import json
-import os
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar
 from zoneinfo import ZoneInfo
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from monitor.automation import Gate
 from monitor.automation.evidence import is_against
 from monitor.automation.gate.snapshot import EVERY_SCORE, SwitchSnapshot, closed_by_history, snapshot_of
 from monitor.automation.segments import as_stored
@@ -26,17 +21,13 @@ from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
 from monitor.cli.demand import OnDemand
 from monitor.cli.without_configuration import has_history, monitor_of_history, what_is_broken
-from monitor.config.environment import service_address
 from monitor.config.model import Config
 from monitor.config.problems import closest
-from monitor.config.settings import variable
 from monitor.context import Monitor, utc_now
-from monitor.core.records import DRILL_LABEL, EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
+from monitor.core.records import EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.core.score_ranges import ranges_text
-from monitor.core.wording import clean, count_of, duration, segment_name
+from monitor.core.wording import clean, duration, segment_name
 from monitor.operations.change_switch import change_switch, known_labels, rules_against, stored_sources
-from monitor.operations.drill import DrillRefused, DrillSummary, check, limit, summaries
-from monitor.operations.drill import drill as run_drill
 from monitor.operations.label_evidence import known_of
 from monitor.report.console import plain_table
 
@@ -193,14 +184,11 @@ def _local(moment: str | datetime | None, zone: ZoneInfo) -> str:
 
 
 def status_rows(opened: Monitor, snapshot: SwitchSnapshot, source: str, label: str | None) -> list[dict[str, Any]]:
-    """The switch of every known label of one source, or of the requested one, as plain data.
-
-    The label of a drill is shown only if it is requested by name.
-    """
+    """The switch of every known label of one source, or of the requested one, as plain data."""
     known, config = known_labels(opened, source), opened.config
     keys: list[str | None] = [name for name in known if name is not None and label in (None, name)]
-    if label in (None, DRILL_LABEL) and (source, label) in snapshot.switches and label not in keys:
-        keys.append(label)
+    if label is None and (source, None) in snapshot.switches:
+        keys.append(None)
     stored = {(each.label, each.rule): each for each in opened.store.evidence(source)}
     evidence = {
         key: known_of(config, source, key, stored, snapshot.at, snapshot.switches.get((source, key))) for key in keys
@@ -571,13 +559,12 @@ def history_command(
     last: Annotated[int | None, typer.Option(min=1, help="Only so many, the newest.")] = None,
     json_output: cli.JsonFlag = False,
 ) -> None:
-    """Every change of the switch, the oldest first: when, what, who, why. Those of drills only with their label."""
+    """Every change of the switch, the oldest first: when, what, who, why."""
     with cli.store() as store:
         found = store.switch_events()
         if source not in {event.source for event in found}:
             cli.check_stored_source(store, source)
-    shown = (e for e in found if label == DRILL_LABEL or e.label != DRILL_LABEL)
-    events = [e for e in shown if kind in (None, e.kind) and _is_about(e, source, label)][-(last or 0) :]
+    events = [e for e in found if kind in (None, e.kind) and _is_about(e, source, label)][-(last or 0) :]
     if json_output:
         typer.echo(json.dumps([_event_row(e) for e in events], indent=1))
         return
@@ -596,73 +583,6 @@ def history_command(
         table.add_row(*cli.cells(_local(e.at, zone), *subject, *change))
     cli.out.print(table)
     cli.out.print(f"Times are in {zone.key}.", markup=False)
-
-
-@automation_app.command(
-    epilog="Examples:  calmon automation drill  ·  calmon automation drill --source tickets --runs 5  ·  "
-    "calmon automation drill --url https://calmon.example.com --json"
-)
-def drill(
-    source: Annotated[str | None, typer.Option("--source", help="On this source; default: the first one.")] = None,
-    url: Annotated[
-        str | None, typer.Option(help="Ask this HTTP service as well; default: CALMON_GATE_URL, if that is set.")
-    ] = None,
-    runs: Annotated[int, typer.Option(min=1, max=1000, help="How often the test label goes on and off.")] = 3,
-    by: cli.ByOption = None,
-    json_output: cli.JsonFlag = False,
-) -> None:
-    """Switch a test label on and off, and measure how long a gate took to notice. Exit 1 where one took too long.
-
-    Nothing else is touched: the label is reserved, is judged by no run and is off again at the end, also after
-    Ctrl-C. What is measured holds for every router with the same CALMON_GATE_TTL_S.
-    """
-    actor = cli.who(by)
-    with cli.plain_errors():
-        gates, ttl_s = _gates(url)
-    with cli.monitor(writes=False, reads=False) as read_only:  # wrong arguments must not create a history
-        name = (cli.check_source(read_only.config, source) or list(read_only.config.sources))[0]
-        check_change(read_only.config, enable=True, by=actor, reason="a drill", until=None)
-    with cli.monitor(reads=False) as opened, ExitStack() as open_gates:
-        try:
-            check(opened, name)
-            probes = {gate: open_gates.enter_context(Gate.from_env(environ)) for gate, environ in gates.items()}
-            notices = list(run_drill(opened, name, probes, runs=runs, ttl_s=ttl_s, by=actor, progress=cli.err.print))
-        except DrillRefused as error:
-            raise cli.fail(str(error)) from error
-    found = summaries(notices, ttl_s)
-    if json_output:
-        about = {"source": name, "label": DRILL_LABEL, "ttl_s": ttl_s, "limit_s": limit(ttl_s)}
-        results = {"summary": [asdict(each) for each in found], "notices": [asdict(each) for each in notices]}
-        typer.echo(json.dumps(about | results, indent=1))
-    else:
-        cli.out.print(_drill_table(found, ttl_s))
-    late = [n for n in notices if n.seconds is None or n.seconds > limit(ttl_s)]
-    if late:
-        reasons = ", ".join(sorted({f"{n.gate}: {n.reason}" for n in late}))
-        share = f"{len(late)} of {count_of(len(notices), 'change')}"
-        raise cli.fail(f"{share} were noticed too late or not at all; the gates last said {reasons}")
-
-
-def _gates(url: str | None) -> tuple[dict[str, dict[str, str]], int]:
-    """The environment of each gate to ask, by its name, and the TTL of all."""
-    settings, environ = cli.settings(), dict(os.environ)
-    service = url or settings.gate_url
-    gates = {"history": environ | {variable("gate_url"): ""}}
-    if service:
-        try:
-            gates["service"] = environ | {variable("gate_url"): service_address(service)}
-        except ValueError as error:
-            raise cli.UsageError(f"--url {error}") from error
-    return gates, settings.gate_ttl_s
-
-
-def _drill_table(found: list[DrillSummary], ttl_s: int) -> Table:
-    title = f"Seconds until a gate noticed; allowed: {limit(ttl_s):g} (the TTL of {ttl_s} s, and one)"
-    table = plain_table("gate", "turned", "times", "in time", "shortest", "median", "longest", title=title)
-    for each in found:
-        times = ("" if value is None else f"{value:.2f}" for value in (each.shortest, each.median, each.longest))
-        table.add_row(each.gate, each.turn, str(each.changes), str(each.within), *times)
-    return table
 
 
 def _is_about(event: SwitchEvent, source: str | None, label: str | None) -> bool:

@@ -129,8 +129,6 @@ ROUNDING = 1e-6
 LABEL_BYTES = 1_000
 """The longest label, in UTF-8: it is part of keys, and PostgreSQL's index entries hold about 2,700 bytes."""
 
-DRILL_LABEL = "calmon-drill"
-"""The label that ``calmon automation drill`` switches: reserved, never judged, in no list of labels."""
 
 SCORE_BAND = "score_band"
 """The segment column of the bands of scores: every label has these, whatever its relation holds."""

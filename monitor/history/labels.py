@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, bindparam, select
 
-from monitor.core.records import DRILL_LABEL
 from monitor.history import tables
 from monitor.history.values import label_of
 
@@ -16,6 +15,4 @@ _LABELS = [
 
 def known(connection: Connection, source: str) -> set[str | None]:
     """Labels that were estimated, judged, pinned or switched (None: the source as a whole)."""
-    seen, pinned, switched = (set(connection.execute(one, {"source": source}).scalars()) for one in _LABELS)
-    # a drill leaves its switch behind; a label of that name that was seen is a real one
-    return {label_of(key) for key in seen | pinned | (switched - {DRILL_LABEL})}
+    return {label_of(key) for one in _LABELS for key in connection.execute(one, {"source": source}).scalars()}

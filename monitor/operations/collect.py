@@ -21,7 +21,6 @@ from monitor.core.page_paths import drift_file
 from monitor.core.promises import PastWindow, Segment, of_the_same_evidence, segment_promises
 from monitor.core.records import (
     DELAYS_FAILED,
-    DRILL_LABEL,
     IN_NO_WINDOW,
     ROWS_GONE,
     Reason,
@@ -385,7 +384,7 @@ def _past(monitor: Monitor, window: Window, name: str) -> tuple[PastWindow, ...]
 
 def _followed(monitor: Monitor, name: str) -> frozenset[str]:
     """Labels that are judged even without rows, because they have a switch or an open incident."""
-    switched = {s.label for s in monitor.store.switches() if s.source == name and s.label != DRILL_LABEL}
+    switched = {s.label for s in monitor.store.switches() if s.source == name}
     broken = {i.label for i in monitor.store.unresolved_incidents(name)}
     return frozenset(label for label in switched | broken if label is not None)
 

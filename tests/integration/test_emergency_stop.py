@@ -14,7 +14,6 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.cli.automation import targets_of
-from monitor.core.records import DRILL_LABEL
 from monitor.history.store import Store
 from monitor.operations.change_switch import change_switch
 from tests.fakes import forked
@@ -81,10 +80,10 @@ def test_a_stop_reads_no_more_where_fifty_times_as_many_verdicts_are_stored(tmp_
 
 
 @pytest.mark.postgres
-def test_labels_are_found_in_postgresql_too_and_the_drills_is_none(tmp_path: Path, fresh_postgres_url: str) -> None:
+def test_labels_are_found_in_postgresql_too(tmp_path: Path, fresh_postgres_url: str) -> None:
     world = make_world(tmp_path, warehouse_url="sqlite://", store_url=fresh_postgres_url)
     with world.opened() as monitor:
-        for label in ("b", "a", None, DRILL_LABEL):
+        for label in ("b", "a", None):
             change_switch(monitor, "tickets", label, enable=False, by="ann", reason="stop")
         assert monitor.store.known_labels("tickets") == {"a", "b", None}
         assert monitor.store.known_labels("mail") == set()

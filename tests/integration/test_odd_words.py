@@ -54,7 +54,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
         (f"history --last {HUGE}", 0), (f"history --last {ENDLESS}", 2), (f"automation history --last {HUGE}", 0),
         (f"automation history --last {ENDLESS}", 2), (f"examples --label steady --limit {HUGE}", 2),
         (f"replay --rules CONFIG --weeks {HUGE}", 2), (f"recalibrate --label steady --weeks {HUGE}", 2),
-        (f"automation drill --runs {HUGE}", 2), (f"dashboard --port {HUGE}", 2), (f"report --target {HUGE}", 2),
+        (f"dashboard --port {HUGE}", 2), (f"report --target {HUGE}", 2),
         (f"incidents silence x --for {ENDLESS}w", 2), (f"incidents silence x --for {HUGE}w", 2),
         (f"examples --label steady --score-min {HUGE}", 2), ("report --target nan", 2),
     ],

@@ -56,7 +56,6 @@ COMMANDS = (
 )  # fmt: skip
 SENDING = ("check", "incidents test", "incidents ack 0", f"run weekly --week {WEEK}", "health", "slack",
            "automation disable --label steady --reason test", "incidents list")  # fmt: skip
-LASTING = "automation drill --source tickets --runs 1"
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +149,7 @@ def all_trials(world: World, aviary: Aviary, more: Mapping[str, Environ]) -> lis
         if name == "Slack says no":
             aviary.slack.fail_always("chat.postMessage", Fault.page(f"<html>no: {BOT_TOKEN}</html>"))
         short = "Slack" in name or "heartbeat" in name or "SQLite" in name
-        commands = SENDING if short else (*COMMANDS, LASTING) if name.startswith("store") else COMMANDS
+        commands = SENDING if short else COMMANDS
         lines = [words.replace("CONFIG", base["CALMON_CONFIG"]).split(" ") for words in commands]
         found += [tried(name, words, environ, aviary) for words in lines]
     return found

@@ -34,7 +34,7 @@ LISTED = {
     "a migration, which Alembic finds, reads it": {"VIEWS"},
     "routers import it from Python (docs/gate.md)": {"CalmonProvider"},
     "a field of the service's answer, in its description": {"blocked_scores"},
-    "read by its name, as a setting or a condition of the handbook": {"gate_token", "log_level"},
+    "read by its name, as a setting or a condition of the handbook": {"gate_token", "gate_url", "log_level"},
     "kept in the history and shown to people who look there": {"changed_by", },
     "documents, examples and tests make counts with it": {"counts_from_rows"},
     "the parts that docs/curves.md explains, by the library's own function": {"brier_parts"},
