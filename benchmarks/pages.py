@@ -216,7 +216,7 @@ def _verdict(rule: Rule, subject: Subject, window: Window, number: int, bad: boo
         reason = Reason.INCREASED if rule.compares else Reason.ABOVE_THRESHOLD
     elif rng.random() < 0.02:
         outcome, reason, value = "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY, value + rule.threshold
-    checks = [[name, True, ["n", "value"]] for name in ("readable", "rows", "outside_baseline", "beyond", "sure")]
+    checks = [[name, True] for name in ("readable", "rows", "outside_baseline", "beyond", "sure")]
     detail = {
         "confidence": 0.95, "rows_needed": 500, "condition": rule.condition, "checks": checks, "promised": 0.88,
         "kept": 0.87, "effective_rows": 812.2, "design_effect": 1.08, "asks": 1, "groups": [], "rate": 0.01,

@@ -268,14 +268,10 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCheck:
-    """One question in the decision of a verdict, and its answer. docs/explain.md lists the questions.
-
-    ``numbers`` names the verdict's columns and details that the answer used.
-    """
+    """One question in the decision of a verdict, and its answer. docs/explain.md lists the questions."""
 
     name: str
     passed: bool
-    numbers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,14 +162,14 @@ def gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> tuple[tuple[D
 
 
 def _gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> Iterator[tuple[DecisionCheck, Reason | None]]:
-    problem, version = rule_input.problem, ("baseline_version",)
+    problem = rule_input.problem
     yield DecisionCheck("readable", problem in (None, Reason.REJECTED_ROWS, Reason.NOT_MATURE)), problem
     if problem is Reason.REJECTED_ROWS:
-        yield DecisionCheck("accepted", False, ("rejected",)), problem
+        yield DecisionCheck("accepted", False), problem
     if problem is not None:
-        yield DecisionCheck("mature", False, ("maturity",)), problem
-    yield DecisionCheck("rows", has_rows, ("n",)), Reason.NO_ROWS
-    yield DecisionCheck("outside_baseline", not rule_input.in_baseline, version), Reason.IN_BASELINE
+        yield DecisionCheck("mature", False), problem
+    yield DecisionCheck("rows", has_rows), Reason.NO_ROWS
+    yield DecisionCheck("outside_baseline", not rule_input.in_baseline), Reason.IN_BASELINE
     # Only rules that compare need a baseline: a level rule protects people without one.
     if rule.compares or rule.test is not None:
         yield baseline_check(rule_input)
@@ -178,8 +178,8 @@ def _gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> Iterator[tup
 def baseline_check(rule_input: RuleInput) -> tuple[DecisionCheck, Reason]:
     """The check that there is a baseline to compare with, and the reason if it fails."""
     if rule_input.detail.get("settings") is not None:
-        return DecisionCheck("same_settings", False, ("settings",)), Reason.SETTINGS_CHANGED
-    return DecisionCheck("baseline", rule_input.baseline is not None, ("baseline_version",)), Reason.NO_BASELINE
+        return DecisionCheck("same_settings", False), Reason.SETTINGS_CHANGED
+    return DecisionCheck("baseline", rule_input.baseline is not None), Reason.NO_BASELINE
 
 
 def without_evidence(rule_input: RuleInput, problem: Reason, checks: tuple[DecisionCheck, ...] = ()) -> Comparison:
@@ -287,7 +287,7 @@ def _may_speak(sample: RuleSample, window: Counts) -> bool:
 
 def _comparable(sample: RuleSample) -> tuple[DecisionCheck, ...]:
     """The check that scores can be compared with the baseline's; none for a rule that does not align bins."""
-    check = DecisionCheck("comparable", sample.usable, ("moved_share", "comparable"))
+    check = DecisionCheck("comparable", sample.usable)
     return () if sample.aligned is None else (check,)
 
 
@@ -298,7 +298,7 @@ def _moved_evidence(sample: RuleSample, rule_input: RuleInput, used: Sequence[Co
     """
     found = replace(without_evidence(rule_input, Reason.SCORES_MOVED), n=sample.counts.rows, windows=len(used))
     if not sample.enough:
-        check = DecisionCheck("enough_rows", False, ("n", "rows_needed"))
+        check = DecisionCheck("enough_rows", False)
         needed = {**rule_input.reference, "rows_needed": sample.minimum}
         return replace(found, problem=Reason.TOO_FEW_ROWS, detail=needed, checks=(check,))
     if sample.aligned is None:
@@ -495,7 +495,7 @@ def _shift_evidence(rule: Rule, rule_input: RuleInput, evaluation: EvaluationCon
     column = rule.column or "score"
     found = [s for s in rule_input.shifts if s.test == rule.test and s.column == column]
     statistic = found[0].statistic if found else None
-    checks = (DecisionCheck("test_result", statistic is not None, ("value",)),)
+    checks = (DecisionCheck("test_result", statistic is not None),)
     if statistic is None:
         return replace(without_evidence(rule_input, Reason.TOO_FEW_ROWS), checks=checks)
     result = found[0]

@@ -82,9 +82,8 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     """The whole decision table, first match first."""
     if evidence.problem is not None:
         return VerdictDecision("not_evaluated", evidence.problem, evidence.checks)
-    compares = rule.test is None and rule.compares
-    beyond = DecisionCheck("beyond", evidence.beyond, ("change" if compares else "value", "threshold"))
-    streak = DecisionCheck("every_window", evidence.streak, ("groups",))
+    beyond = DecisionCheck("beyond", evidence.beyond)
+    streak = DecisionCheck("every_window", evidence.streak)
     running = () if rule.for_windows == 1 and evidence.streak else (streak,)
     if rule.is_plain:
         return _plain(rule, evidence, (beyond, *running))
@@ -93,7 +92,7 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     if beyond.passed and streak.passed and significant.passed:
         reason, causes = _breach(rule, evidence, rate)
         return VerdictDecision("unconfirmed" if reason in rule.mute else "breach", reason, (*checks, *causes))
-    checks += (DecisionCheck("could_be_seen", evidence.adequate, ("n", "rows_needed", "detectable", "seen_at_most")),)
+    checks += (DecisionCheck("could_be_seen", evidence.adequate),)
     if not evidence.adequate:
         return VerdictDecision("not_evaluated", Reason.TOO_FEW_ROWS, checks)
     if not beyond.passed:
@@ -107,13 +106,13 @@ def _not_beyond(evidence: Comparison, checks: tuple[DecisionCheck, ...]) -> Verd
     if evidence.is_within:
         return VerdictDecision("ok", Reason.WITHIN_THRESHOLD, checks)
     # one that was good, or wrong the other way, does not make a bad window a good one
-    newest = DecisionCheck("newest_within", False, ("groups",))
+    newest = DecisionCheck("newest_within", False)
     return VerdictDecision("unconfirmed", Reason.STREAK_INCOMPLETE, (*checks, newest))
 
 
 def _plain(rule: Rule, evidence: Comparison, threshold_checks: tuple[DecisionCheck, ...]) -> VerdictDecision:
     """The decision without a p-value: enough rows, and beyond the threshold in every window."""
-    rows = DecisionCheck("enough_rows", evidence.adequate, ("n", "rows_needed"))
+    rows = DecisionCheck("enough_rows", evidence.adequate)
     checks = (*evidence.checks, rows, *threshold_checks)
     if not rows.passed or evidence.plug_in is None:
         return VerdictDecision("not_evaluated", Reason.TOO_FEW_ROWS, checks)
@@ -127,10 +126,10 @@ def _plain(rule: Rule, evidence: Comparison, threshold_checks: tuple[DecisionChe
 
 def _significant(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> DecisionCheck:
     if rule.test == "psi":  # PSI has no p-value: its rule of thumb is enough
-        return DecisionCheck("sure", evidence.adequate, ("n", "rows_needed"))
+        return DecisionCheck("sure", evidence.adequate)
     if rule.accumulates:
-        return DecisionCheck("enough_evidence", bool(evidence.detail["sure"]), ("evidence", "needed"))
-    return DecisionCheck("sure", p_adjusted is not None and p_adjusted < rate, ("p_value", "p_adjusted", "rate"))
+        return DecisionCheck("enough_evidence", bool(evidence.detail["sure"]))
+    return DecisionCheck("sure", p_adjusted is not None and p_adjusted < rate)
 
 
 def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tuple[DecisionCheck, ...]]:
@@ -147,13 +146,13 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
     causes: tuple[DecisionCheck, ...] = ()
     if evidence.p_rate is not None:
         # p_rate detects changed behaviour only: if it is not small, the rise comes from other traffic
-        causes = (DecisionCheck("behaviour", evidence.p_rate < rate, ("p_rate", "rate")),)
+        causes = (DecisionCheck("behaviour", evidence.p_rate < rate),)
         if not causes[0].passed:
             return Reason.TRAFFIC_MIX, causes
     class_mix = evidence.detail.get("class_mix")
     if class_mix is None:
         return plain, causes
-    mix = DecisionCheck("class_mix", class_mix["explains"], ("class_mix",))
+    mix = DecisionCheck("class_mix", class_mix["explains"])
     return Reason.CLASS_MIX if mix.passed else plain, (*causes, mix)
 
 
@@ -198,7 +197,7 @@ def _verdict(
     rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float, known_as: tuple[str, str]
 ) -> Verdict:
     found = decision_of(rule, evidence, p_adjusted, rate)
-    checks = [[check.name, check.passed, list(check.numbers)] for check in found.checks]
+    checks = [[check.name, check.passed] for check in found.checks]
     certainty = {"certainty": rule.certainty} if rule.is_plain else {}
     # a distance of 0 is no change that would show: it says that no truth can be beyond the threshold
     out_of_reach = {"out_of_reach": True} if evidence.detectable == 0 and not evidence.beyond else {}

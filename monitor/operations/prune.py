@@ -22,6 +22,10 @@ WEEKS_OF_COUNTS = LONGEST + RESTATED["weekly"]
 """The fewest weeks of counts to keep: a replay of a year, and a year of evidence before a restated week."""
 
 
+DETAILS_OF_DAYS = 8
+"""For how many weeks estimates of days are kept that no rule judges: they are most of a young history."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pruned:
     """What was removed (with ``dry_run``: would be), and the size of the history before and after, in bytes.
@@ -49,7 +53,7 @@ def retention(store: Store, config: Config, now: datetime) -> Retention:
     days = _before(config, now, config.history.keep_day_counts).start
     weeks = max(config.history.keep_details, WEEKS_OF_COUNTS, config.baseline.weeks + AROUND)
     return Retention(
-        details_from={"weekly": details, "daily": days},
+        details_from={"weekly": details, "daily": _before(config, now, DETAILS_OF_DAYS).start},
         counts_from={"weekly": _before(config, now, weeks).start, "daily": days},
         metrics={"weekly": frozenset({*CONTRACT, *named["weekly"]}), "daily": frozenset(named["daily"])},
         of_segments={

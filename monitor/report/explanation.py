@@ -89,9 +89,8 @@ def explain(
     ``baseline`` is the version it was compared with, ``newer`` the id of the verdict that replaced it, ``quality`` what
     its window's reading noted.
     """
-    stored: list[tuple[str, bool | None, Sequence[str]]] = [(name, None, ()) for name in _FACTS]
-    stored += verdict.detail.get("checks", ())
-    made = (_check(verdict, baseline, *one) for one in stored)
+    stored = [*((name, None) for name in _FACTS), *verdict.detail.get("checks", ())]
+    made = (_check(verdict, baseline, name, passed) for name, passed in stored)
     checks = tuple(check for check in made if check.answer)
     notes = list(labels_words(verdict.subject.source, quality))
     if newer is not None:
@@ -664,39 +663,51 @@ _FACTS: Mapping[str, tuple[str, _Answer, tuple[str, ...]]] = {
 """What is told before the checks: the question, its answer, and the names of the numbers."""
 _CHECKS: Mapping[str, tuple[str, _Answer, tuple[str, ...]]] = {
     "readable": ("Could the source be read?", _readable, ()),
-    "accepted": ("Were the rows accepted?", _accepted, ()),
-    "mature": ("Are enough truths known?", _mature, ()),
-    "rows": ("Are there rows to look at?", _rows, ("effective_rows", "design_effect", "promised", "kept")),
-    "outside_baseline": ("Is the window outside the baseline's own time?", _outside_baseline, ()),
-    "baseline": ("Is there a baseline to compare with?", _baseline, ("reference", "renamed")),
-    "same_settings": ("Was the baseline pinned under the present settings of the source?", _same_settings, ()),
-    "comparable": ("Can the bins be compared?", _comparable, ()),
-    "test_result": ("Has the test a result?", _test_result, ()),
-    "enough_rows": ("Are there enough rows?", _enough_rows, ()),
+    "accepted": ("Were the rows accepted?", _accepted, ("rejected",)),
+    "mature": ("Are enough truths known?", _mature, ("maturity",)),
+    "rows": ("Are there rows to look at?", _rows, ("n", "effective_rows", "design_effect", "promised", "kept")),
+    "outside_baseline": ("Is the window outside the baseline's own time?", _outside_baseline, ("baseline_version",)),
+    "baseline": ("Is there a baseline to compare with?", _baseline, ("baseline_version", "reference", "renamed")),
+    "same_settings": (
+        "Was the baseline pinned under the present settings of the source?",
+        _same_settings,
+        ("settings",),
+    ),
+    "comparable": ("Can the bins be compared?", _comparable, ("moved_share", "comparable")),
+    "test_result": ("Has the test a result?", _test_result, ("value",)),
+    "enough_rows": ("Are there enough rows?", _enough_rows, ("n", "rows_needed")),
     "beyond": (
         "Is it beyond the threshold?",
         _beyond,
-        ("value", "low", "high", "plug_in", "baseline", "change_low", "change_high"),
+        ("threshold", "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high"),
     ),
-    "every_window": ("Is each window beyond it by itself?", _every_window, ()),
-    "sure": ("Is it confirmed?", _sure, ("family", "rules", "rank", "times_judged")),
+    "every_window": ("Is each window beyond it by itself?", _every_window, ("groups",)),
+    "sure": (
+        "Is it confirmed?",
+        _sure,
+        ("n", "rows_needed", "p_value", "p_adjusted", "rate", "family", "rules", "rank", "times_judged"),
+    ),
     "enough_evidence": (
         "Is there enough evidence?",
         _enough_evidence,
-        ("average_run_length", "labels", "since", "path"),
+        ("evidence", "needed", "average_run_length", "labels", "since", "path"),
     ),
-    "behaviour": ("Does the label behave differently at equal scores?", _behaviour, ()),
-    "class_mix": ("Does another share of true items explain it?", _class_mix, ()),
-    "could_be_seen": ("Could a change that matters have been seen?", _could_be_seen, ("windows_needed",)),
-    "newest_within": ("Is the newest of them within it as well?", _newest_within, ()),
+    "behaviour": ("Does the label behave differently at equal scores?", _behaviour, ("p_rate", "rate")),
+    "class_mix": ("Does another share of true items explain it?", _class_mix, ("class_mix",)),
+    "could_be_seen": (
+        "Could a change that matters have been seen?",
+        _could_be_seen,
+        ("n", "rows_needed", "detectable", "seen_at_most", "windows_needed"),
+    ),
+    "newest_within": ("Is the newest of them within it as well?", _newest_within, ("groups",)),
 }
-"""The same of each check, beside the numbers that are stored with it."""
+"""The same of each check."""
 
 
-def _check(verdict: Verdict, baseline: Baseline | None, name: str, passed: bool | None, stored: Sequence[str]) -> Check:
-    question, answer_of, more = {**_FACTS, **_CHECKS}[name]
+def _check(verdict: Verdict, baseline: Baseline | None, name: str, passed: bool | None) -> Check:
+    question, answer_of, names = {**_FACTS, **_CHECKS}[name]
     judged = as_judged(verdict)
-    values = {key: getattr(judged, key, judged.detail.get(key)) for key in (*stored, *more)}
+    values = {key: getattr(judged, key, judged.detail.get(key)) for key in names}
     numbers = {key: value for key, value in values.items() if value is not None}
     answer = answer_of(verdict, passed)
     if name == "baseline" and baseline is not None:

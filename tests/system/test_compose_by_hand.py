@@ -174,7 +174,9 @@ def test_two_weeks_go_through_the_processes_of_compose(
     assert states["slipping"] == "off"
     # the watchdog of compose may have come round meanwhile: of leases that ended months ago, or runs that wait
     told = [text for text in workspace.texts("ml-monitoring") if text not in of_monitor]
-    assert [text.partition(":")[0] for text in told] == ["slipping must not act alone"]  # one, edited in the second week
+    assert [text.partition(":")[0] for text in told] == [
+        "slipping must not act alone"
+    ]  # one, edited in the second week
 
 
 def answers(url: str) -> bool:

@@ -128,11 +128,11 @@ def asked(rule: Rule, evidence: Comparison) -> tuple[DecisionCheck, ...]:
     material = RuleInput(BILLING, window, baseline=baseline, problem=unread, detail=evidence.detail)
     checks, found = gates(rule, material, has_rows=problem is not Reason.NO_ROWS)
     if found is None and rule.test is not None:
-        return (*checks, DecisionCheck("test_result", problem is not Reason.TOO_FEW_ROWS, ("value",)))
+        return (*checks, DecisionCheck("test_result", problem is not Reason.TOO_FEW_ROWS))
     if found is None and problem is Reason.TOO_FEW_ROWS:
-        return (*checks, DecisionCheck("enough_rows", False, ("n", "rows_needed")))
+        return (*checks, DecisionCheck("enough_rows", False))
     if found is None and rule.condition == "increase":
-        return (*checks, DecisionCheck("comparable", problem is not Reason.SCORES_MOVED, ("moved_share", "comparable")))
+        return (*checks, DecisionCheck("comparable", problem is not Reason.SCORES_MOVED))
     return checks
 
 
@@ -422,7 +422,7 @@ def test_changed_rules_are_reported_and_the_stored_threshold_is_used() -> None:
 
 def test_the_explanation_gives_the_answers_that_were_stored_whatever_the_numbers_are() -> None:
     verdict = KNOWN["increased"]
-    checks = [[name, name != "sure" and passed, numbers] for name, passed, numbers in verdict.detail["checks"]]
+    checks = [[name, name != "sure" and passed] for name, passed in verdict.detail["checks"]]
     text = text_of(replace(verdict, detail={**verdict.detail, "checks": checks}))
     assert "Is it confirmed? No: if nothing had changed, as much or more would be seen with p = 2.5e-05; " in text
 
@@ -598,7 +598,7 @@ def test_quiet_days_are_said_to_be_put_together_for_the_part_of_each_of_those_ru
     few = replace(
         judged(TWO_DAYS, level(TWO_DAYS, **ECE_DAYS, p_value=2e-6, n=1428, windows=4, streak=False)),
         detail={
-            "checks": [["every_window", False, ["groups"]]],
+            "checks": [["every_window", False]],
             "asks": 2,
             "groups": [
                 {"windows": 2, "n": 20, "value": 0.3, "beyond": True, "too_few": True},
