@@ -25,7 +25,6 @@ from monitor.report import words
 from monitor.report.data import AS_A_WHOLE
 from monitor.report.expected import MEASURED, sentence
 from monitor.report.explanation import Explanation, explain
-from monitor.report.figures.evidence import evidence_data, evidence_svg
 from monitor.report.figures.label_trend import Flag, Lanes, SwitchSpan, label_trend
 from monitor.report.figures.panels import histogram_svg, reliability_svg, score_bars
 from monitor.report.figures.reliability import Reliability, reliability_data
@@ -82,7 +81,6 @@ def make(context: PageContext) -> PageContent:
         "drawn_scores": bars and histogram_svg(bars, history.automate_at, (week.name, name)),
         "items": f"{path.replace('label', 'items', 1)}{'&' if '?' in path else '?'}week={week.name}",
         "explained": explained, "documents": documents.pages(),
-        "evidence": [(line, evidence_svg(line)) for line in evidence_data(each.verdict for each in explained)],
         "segments": _segments(history), "shifts": history.shifts[0], "shift_sentence": shift_sentence(*history.shifts),
         "shifted": [each.result for each in history.shifts[1]], "drift": history.drift,
         "before_truth": sentence(e for e in history.estimates if e.subject == subject), "truths": _truths(history),

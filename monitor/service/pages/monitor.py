@@ -7,20 +7,16 @@ from datetime import datetime, timedelta
 from importlib import metadata
 from typing import Any
 
-from markupsafe import Markup
-
 from monitor.alerting.health.issues import NEVER_RUN, findings
 from monitor.alerting.health.watchdog import observed
 from monitor.automation.state import effective
 from monitor.core.records import Identity, SwitchState
-from monitor.core.wording import count_of, duration
+from monitor.core.wording import duration
 from monitor.history.reader import REVISION
-from monitor.report.figures.svg import Plot, figure, ticks
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
 
 SPANS = {"4": 4, "13": 13, "26": 26, "52": 52}
 ROWS_SHOWN = 60
-_NAMES = {"weekly": "Weekly runs", "daily": "Daily runs"}
 
 
 def make(context: PageContext) -> PageContent:
@@ -38,7 +34,6 @@ def make(context: PageContext) -> PageContent:
     leases = _leases(switches, now, records.identity)
     values = {
         "runs": runs[:ROWS_SHOWN], "hidden": max(0, len(runs) - ROWS_SHOWN), "took": took, "duration": duration,
-        "figures": [(name, drawn) for kind, name in _NAMES.items() if (drawn := _figure(runs, kind)) is not None],
         "readings": _latest(readings), "failed": failed[:ROWS_SHOWN], "rejected": rejected,
         "waiting": waiting[:ROWS_SHOWN], "more_waiting": max(0, len(waiting) - ROWS_SHOWN),
         "deliveries": store.delivery_counts(), "leases": leases[:ROWS_SHOWN], "more_leases": len(leases) - ROWS_SHOWN,
@@ -86,28 +81,6 @@ def _latest(readings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     for row in readings:
         found.setdefault((row["schedule"], row["source"]), row)
     return list(found.values())
-
-
-def _figure(runs: Sequence[Mapping[str, Any]], schedule: str) -> Markup | None:
-    """How long each run took, and which failed."""
-    scheduled = [run for run in reversed(runs) if run["schedule"] == schedule]
-    lengths = [None if (each := took(run)) is None else each.total_seconds() for run in scheduled]
-    known = [each for each in lengths if each is not None]
-    if not known:
-        return None
-    top = max(*known, 1.0) * 1.1
-    plot = Plot(56, 8, 880, 110, -0.5, len(scheduled) - 0.5, 0, top)
-    marks = ticks(0, top, 3)
-    parts = [plot.y_axis(marks, [f"{mark:g} s" for mark in marks])]
-    for place, (run, seconds) in enumerate(zip(scheduled, lengths, strict=True)):
-        title = f"{run['window_name']}: {run['state']}" + ("" if seconds is None else f", {seconds:.1f} s")
-        look = "bar1" if run["state"] == "done" else "critical"
-        parts.append(plot.box(place - 0.36, place + 0.36, 0, max(seconds or 0.0, top / 50), look, title))
-    shown = sorted({0, len(scheduled) // 2, len(scheduled) - 1})
-    parts.append(plot.x_axis(shown, [scheduled[place]["window_name"] for place in shown]))
-    return figure(
-        950, 145, parts, f"Seconds that {count_of(len(scheduled), f'{schedule} run')} took, {max(known):.1f} at most"
-    )
 
 
 def _versions(context: PageContext, identity: Any) -> list[tuple[str, str]]:

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from markupsafe import Markup
-
 from monitor.config.model import Rule
 from monitor.core import documents
-from monitor.core.wording import count_of
-from monitor.report.figures.svg import Plot, figure, ticks
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
 
 WEEKS = 52
@@ -28,7 +24,6 @@ class RuleYear:
     firings: Sequence[tuple[datetime, int]]
     outcomes: Mapping[str, int]
     labels: Sequence[tuple[str, str | None, int]]
-    drawn: Markup | None
 
     @property
     def verdicts(self) -> int:
@@ -43,7 +38,7 @@ def make(context: PageContext) -> PageContent:
     by_label: dict[str, list[tuple[str, str | None, int]]] = {}
     for rule, source, label, windows in context.store.rule_breaches(since):
         by_label.setdefault(rule, []).append((source, label, windows))
-    years = [_year(rule, counted, by_label.get(rule.id, []), context) for rule in context.config.rules]
+    years = [_year(rule, counted, by_label.get(rule.id, [])) for rule in context.config.rules]
     values = {
         "years": years, "weeks": WEEKS, "labels_shown": LABELS_SHOWN, "revision": context.config.revision,
     }  # fmt: skip
@@ -51,9 +46,7 @@ def make(context: PageContext) -> PageContent:
     return PageContent("rules.html.j2", "Rules", values, tables)
 
 
-def _year(
-    rule: Rule, counted: Sequence[Any], labels: Sequence[tuple[str, str | None, int]], context: PageContext
-) -> RuleYear:
+def _year(rule: Rule, counted: Sequence[Any], labels: Sequence[tuple[str, str | None, int]]) -> RuleYear:
     rows = [row for row in counted if row.rule == rule.id and row.schedule == rule.schedule]
     outcomes: dict[str, int] = {}
     for row in rows:
@@ -61,28 +54,7 @@ def _year(
     breaches = {row.window_start: row.labels for row in rows if row.outcome == "breach"}
     firings = [(start, breaches.get(start, 0)) for start in dict.fromkeys(row.window_start for row in rows)]
     page = f"rules/{rule.id}" if f"rules/{rule.id}" in documents.pages() else None
-    return RuleYear(rule, page, firings, outcomes, labels, _drawing(rule, firings, context))
-
-
-def _drawing(rule: Rule, firings: Sequence[tuple[datetime, int]], context: PageContext) -> Markup | None:
-    """A bar for each window: how many labels were in breach."""
-    if not firings:
-        return None
-    top, zone = max(1, *(count for _, count in firings)), context.config.zone
-    plot = Plot(34, 6, 470, 60, -0.5, max(len(firings), 12) - 0.5, 0, top)
-    marks = [tick for tick in ticks(0, top, 2) if tick == int(tick)]
-    parts = [plot.y_axis(marks, [f"{mark:g}" for mark in marks])]
-    parts += [
-        plot.box(k - 0.4, k + 0.4, 0, count, "breach", f"{start.astimezone(zone):%Y-%m-%d}: {count} in breach")
-        for k, (start, count) in enumerate(firings)
-        if count
-    ]
-    places = sorted({0, len(firings) - 1})
-    parts.append(plot.x_axis(places, [f"{firings[k][0].astimezone(zone):%Y-%m-%d}" for k in places]))
-    total = sum(count for _, count in firings)
-    return figure(
-        545, 88, parts, f"{rule.id}: {count_of(total, 'breach')} of labels in {count_of(len(firings), 'window')}"
-    )
+    return RuleYear(rule, page, firings, outcomes, labels)
 
 
 def _firings(years: Sequence[RuleYear]) -> Table:
