@@ -108,10 +108,7 @@ check-style: $(VENV)/.installed
 # OPTIONS="--quick": a look in seconds; "--resume": go on after an interruption; "--write-docs": into benchmarks/results/statistics.md
 simulate: install ## the statistical study: coverage, false alarms, power (more than an hour; OPTIONS=--quick)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.simulate $(OPTIONS)
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.accumulated $(filter --quick --write-docs,$(OPTIONS))
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.segments $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quiet $(filter --quick --resume --write-docs,$(OPTIONS))
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.worlds $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.class_mix $(filter --quick --write-docs,$(OPTIONS))
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.newest $(filter --quick --write-docs,$(OPTIONS))
 
