@@ -1,4 +1,4 @@
-"""`make bench`: speed compared with other libraries, and the cost of runs and replays, in one run and one thread.
+"""`make bench`: speed compared with other libraries, the cost of replays, and the gate, in one run and one thread.
 
 The libraries do different work (the notes say what): a ratio says how long a user waits, not whose code is better.
 """
@@ -14,7 +14,7 @@ from importlib.metadata import version
 
 from rich.console import Console
 
-from benchmarks import costs, gate, race, replay
+from benchmarks import gate, race, replay
 from benchmarks.checkout import ROOT, commit_of
 from benchmarks.peers import PEERS
 from benchmarks.size import QUICK, Size
@@ -25,7 +25,6 @@ DOCS = ROOT / "benchmarks" / "results" / "scale.md"
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "duckdb")
 PARTS = {
     "intervals beside peers": race.tables,
-    "judging and runs": costs.tables,
     "replay": replay.tables,
 }
 

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.contestants import SEED
-from benchmarks.costs import config
 from benchmarks.populations import LABELS
 from benchmarks.size import Size
 from benchmarks.tables import Table
 from benchmarks.timing import Timing, fresh, timed
-from benchmarks.weeks import SOURCE, ByLabel, Setting, by_day, drawn, setting
+from benchmarks.weeks import SOURCE, ByLabel, Setting, by_day, drawn, setting, shipped
 from monitor.config.model import Config, Rule
 from monitor.core.counts import pool
 from monitor.core.records import Schedule, Window
@@ -52,6 +51,12 @@ def tables(size: Size) -> Iterator[Table]:
     with tempfile.TemporaryDirectory() as folder:
         fresh(write, Path(folder), size)
         yield table_of(size, fresh(replayed, Path(folder), size))
+
+
+def config() -> Config:
+    """The shipped rules on one source, without features."""
+    mail = shipped().sources[SOURCE].model_copy(update={"relation": SOURCE, "features": ()})
+    return shipped().model_copy(update={"sources": {SOURCE: mail}})
 
 
 def address(folder: Path) -> str:

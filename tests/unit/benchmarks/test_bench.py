@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from benchmarks import bench, contestants, costs, race, timing
+from benchmarks import bench, contestants, race, timing
 from benchmarks.contestants import (
     Answer,
     Rows,
@@ -21,14 +21,12 @@ from benchmarks.contestants import (
     sklearn_bootstrap,
 )
 from benchmarks.peers import BINS, PEERS, Errors, Measure, Peer
-from benchmarks.populations import LABELS
 from benchmarks.size import QUICK, Size
-from benchmarks.timing import Timing, in_turns
-from monitor.core.records import Verdict
+from benchmarks.timing import in_turns
 
 TINY = Size(
     labels=2, rows=600, resamples=20, patience=1.0, peer_patience=0.01, rounds=2, memory=False,
-    week_rows=(600,), weeks=2, run_rows=600, replayed=2,
+    replayed=2,
 )  # fmt: skip
 
 
@@ -129,33 +127,6 @@ def test_the_race_runs_and_scales_what_it_cuts_short() -> None:
     assert race.memory_of(race.ROWS, TINY) >= 0
 
 
-def test_weeks_are_judged_anew_and_with_a_known_baseline() -> None:
-    (found,) = costs.weeks_timings(TINY)
-    assert (found.rows, len(found.anew.seconds), len(found.known.seconds)) == (600, 2, 1)
-    assert found.pooled >= 1
-    shown = costs.Judging(600, 1.25, Timing("", (0.05, 0.07)), Timing("", (0.01,)))
-    assert costs.weeks_table(TINY, [shown]).rows == (("600", "1.2", "60", "70", "10"),)
-
-
-def test_a_run_is_timed_by_stage_and_judges_every_label(tmp_path: Path) -> None:
-    size = Size(labels=2, rounds=1, run_rows=12_000)  # rows enough for a baseline
-    costs.write(tmp_path / "warehouse.duckdb", size)
-    (found,) = costs.run_timings(tmp_path, size)
-    compared = [v for v in found.verdicts if v.rule == "ece-increase"]
-    known = {v.subject.label: v for v in compared if v.baseline_version == 1}
-    assert {LABELS[0].name, LABELS[1].name} <= set(known)
-    assert {known[label.name].n for label in LABELS[:2]} == {12_000}
-    assert min(found.seconds) > 0
-
-
-def test_beyond_the_reading_is_judging_and_acting() -> None:
-    verdicts: tuple[Verdict, ...] = ()
-    runs = [costs.Staged((9.0, 2.0, 1.0, 0.5), 7, verdicts), costs.Staged((9.0, 4.0, 1.0, 0.5), 7, verdicts)]
-    table = costs.run_table(TINY, runs)
-    assert table.rows[-1] == ("beyond the reading", "2.5", "3.5", "4.5")
-    assert len(table.rows) == len(costs.STAGES) + 1
-
-
 @pytest.mark.slow  # ten processes, each with its imports
 def test_one_command_prints_every_table(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bench, "QUICK", TINY)
@@ -163,8 +134,6 @@ def test_one_command_prints_every_table(capfd: pytest.CaptureFixture[str], monke
     said = capfd.readouterr().out
     titles = (
         "ECE, MCE and 95% intervals: 2 labels of 600 rows",
-        "Judging one label's week",
-        "A weekly run: 2 labels of 600 rows",
         "`calmon replay`: 2 weeks, 2 labels",
         "Decisions a second",
     )
@@ -175,4 +144,4 @@ def test_one_command_prints_every_table(capfd: pytest.CaptureFixture[str], monke
 
 def test_a_look_is_smaller_everywhere() -> None:
     full = Size()
-    assert all(getattr(QUICK, name) < getattr(full, name) for name in ("labels", "rows", "run_rows"))
+    assert all(getattr(QUICK, name) < getattr(full, name) for name in ("labels", "rows", "replayed"))

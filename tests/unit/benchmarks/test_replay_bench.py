@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks import costs
 from benchmarks import replay as bench
 from benchmarks.size import Size
 from benchmarks.timing import Timing
@@ -18,7 +17,7 @@ TINY = Size(labels=2, rounds=2, replayed=2)
 def test_the_history_that_is_replayed_lacks_no_window_and_says_what_it_said_before(tmp_path: Path) -> None:
     bench.write(tmp_path, TINY)
     with Store.from_url(bench.address(tmp_path), create=False) as store:
-        found = replay(store, plan_of(costs.config(), costs.config(), bench.newest_week(store), TINY.replayed))
+        found = replay(store, plan_of(bench.config(), bench.config(), bench.newest_week(store), TINY.replayed))
         verdicts = store.verdicts()
     assert found.missing == ()
     assert (found.agreement.compared, found.agreement.differences) == (len(verdicts), ())
