@@ -15,11 +15,9 @@ from importlib.metadata import version
 from rich.console import Console
 
 from benchmarks import gate, race, replay
-from benchmarks.checkout import ROOT, commit_of
 from benchmarks.peers import PEERS
-from benchmarks.size import QUICK, Size
-from benchmarks.tables import Table, console, write_between
-from benchmarks.timing import fresh, timed
+from benchmarks.tables import ROOT, Table, commit_of, console, write_between
+from benchmarks.timing import QUICK, Size, fresh, timed
 
 DOCS = ROOT / "benchmarks" / "results" / "scale.md"
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "duckdb")

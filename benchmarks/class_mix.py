@@ -12,8 +12,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.checkout import ROOT, commit_of
-from benchmarks.tables import Table, console, write_between
+from benchmarks.tables import ROOT, Table, commit_of, console, write_between
 from benchmarks.weeks import shipped
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows

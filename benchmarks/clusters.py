@@ -12,9 +12,8 @@ from zlib import crc32
 
 import numpy as np
 
-from benchmarks.cluster_sums import sums_of_rows
 from benchmarks.populations import Bools, Curve, Floats, Ints, Population, endless, true_ece
-from benchmarks.sampling import Sampling
+from benchmarks.sampling import Sampling, sums_of_rows
 from monitor.core.counts import CELLS, BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.inference.dependence import design_effect
 from monitor.inference.gaps import analytic_limits, stack

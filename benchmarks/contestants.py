@@ -13,8 +13,7 @@ import numpy.typing as npt
 
 from benchmarks.peers import BINS, PEERS, Peer
 from benchmarks.populations import POPULATIONS
-from benchmarks.size import Size
-from benchmarks.timing import timed
+from benchmarks.timing import Size, timed
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.inference.intervals import Form, ece_intervals, mce_intervals
 

@@ -17,8 +17,7 @@ from datetime import UTC, datetime, timedelta
 from openfeature import api
 from openfeature.evaluation_context import EvaluationContext
 
-from benchmarks.checkout import ROOT, commit_of
-from benchmarks.tables import Table, console, write_between
+from benchmarks.tables import ROOT, Table, commit_of, console, write_between
 from monitor.automation import AsyncGate, Gate, GateReason
 from monitor.automation.gate.openfeature import CalmonProvider
 from monitor.automation.gate.sources import StoreSource

@@ -24,11 +24,10 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.populations import LABELS, Population
-from benchmarks.postgres import postgres_url
 from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import fresh
 from benchmarks.weeks import DAYS, SOURCE, setting, shipped
-from benchmarks.whole_run import server_of, spent_by
+from benchmarks.whole_run import postgres_url, server_of, spent_by
 from monitor import run
 from monitor.config.model import Config
 from monitor.config.settings import load_settings

@@ -10,9 +10,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.checkout import ROOT, commit_of
 from benchmarks.populations import LABELS, Population, endless_edges, true_ece, with_ece
-from benchmarks.tables import Table, console, write_between
+from benchmarks.tables import ROOT, Table, commit_of, console, write_between
 from benchmarks.weeks import SOURCE, shipped
 from monitor.config.model import Rule
 from monitor.core.baseline import Baseline, edges_of

@@ -17,9 +17,8 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.checkout import DOCS, ROOT, commit_of
 from benchmarks.populations import mixture
-from benchmarks.tables import Table, console, write_between
+from benchmarks.tables import DOCS, ROOT, Table, commit_of, console, write_between
 from monitor.config.model import Config, Rule, SourceConfig
 from monitor.core import windows
 from monitor.core.counts import Counts, counts_from_rows

@@ -20,12 +20,11 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.checkout import DOCS, ROOT, commit_of
 from benchmarks.plan import Notebook, gathered, key_of
 from benchmarks.populations import LABELS, Bools, Curve, Floats, Ints, Population
 from benchmarks.sampling import COPIES
 from benchmarks.simulate import durations, measured
-from benchmarks.tables import Table, console, write_between
+from benchmarks.tables import DOCS, ROOT, Table, commit_of, console, write_between
 from benchmarks.tally import Tally
 from benchmarks.weeks import SOURCE, Open, Setting, opened, setting, shipped
 from monitor.config.model import Config, Rule

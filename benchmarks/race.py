@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from benchmarks.contestants import Answer, Contestant, affordable, contestants, count, made_up_label, made_up_rows
 from benchmarks.peers import PEERS
-from benchmarks.size import Size
 from benchmarks.tables import Table
-from benchmarks.timing import Timing, fresh, in_turns, peak, times
+from benchmarks.timing import Size, Timing, fresh, in_turns, peak, times
 
 COUNTING = "counting in numpy"
 ANALYTIC, BOOTSTRAP, ROWS = 0, 1, 2  # indices of contestants
@@ -109,7 +108,7 @@ def table_of(size: Size, raced: Raced, memory: Sequence[float | None]) -> Table:
         f"form, although that inverts a test. Measured: {times(ratios[0])} and {times(ratios[1])}.",
         "They do different work. Ours: debiased ECE and MCE with intervals that cover, by test inversion and exact "
         "limits. The row bootstraps: percentile limits of the plug-in values, which do not cover.",
-        "Ours read counts: the warehouse makes them where the rows are (see the queries below). Counting in numpy is "
+        "Ours read counts: the warehouse makes them where the rows are. Counting in numpy is "
         f"shown for fairness: with it the numpy row bootstrap takes {times(with_counting[0])} as long as the analytic "
         f"form and {times(with_counting[1])} as long as the bootstrap form.",
         f"Scaled from: fewer resamples were measured, and the time is that of {size.resamples:,} at the same pace.",

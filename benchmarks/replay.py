@@ -13,9 +13,8 @@ import numpy as np
 
 from benchmarks.contestants import SEED
 from benchmarks.populations import LABELS
-from benchmarks.size import Size
 from benchmarks.tables import Table
-from benchmarks.timing import Timing, fresh, timed
+from benchmarks.timing import Size, Timing, fresh, timed
 from benchmarks.weeks import SOURCE, ByLabel, Setting, by_day, drawn, setting, shipped
 from monitor.config.model import Config, Rule
 from monitor.core.counts import pool

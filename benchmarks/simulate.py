@@ -17,11 +17,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from benchmarks.checkout import DOCS, ROOT, commit_of
 from benchmarks.coverage import WALLS
 from benchmarks.findings import tables
 from benchmarks.plan import FULL, PARTS, QUICK, WORKERS, Done, Notebook, Plan, Task, gathered, key_of, run
-from benchmarks.tables import console, write_between
+from benchmarks.tables import DOCS, ROOT, commit_of, console, write_between
 from benchmarks.targets import Findings
 
 NOTEBOOK = ROOT / "var" / "simulate.jsonl"

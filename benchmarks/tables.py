@@ -1,13 +1,18 @@
-"""Tables that are shown both in the terminal and in the docs."""
+"""Tables that are shown both in the terminal and in the docs, with the commit that they were made at."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table as RichTable
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "benchmarks" / "results" / "statistics.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +65,18 @@ def write_between(path: Path, marker: str, text: str) -> None:
     if not (found_begin and found_end) or begin in after or end in after or end in before:
         raise ValueError(f"{path} must have {begin} and then {end}, each once")
     path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
+def commit_of(root: Path) -> str:
+    """The commit of a checkout, and a note if the code has uncommitted changes."""
+    git = shutil.which("git")
+    if git is None or not (root / ".git").exists():
+        return "unknown"
+    head = _output(git, "-C", str(root), "rev-parse", "--short", "HEAD")
+    changed = _output(git, "-C", str(root), "status", "--porcelain", "--", "monitor", "benchmarks", "alerts.yaml")
+    return f"{head or 'unknown'}{' with uncommitted changes' if changed else ''}"
+
+
+def _output(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - git, by its full path
+    return done.stdout.strip()

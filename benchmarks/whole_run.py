@@ -23,23 +23,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import duckdb
 import yaml
 
-from benchmarks.checkout import ROOT, commit_of
-from benchmarks.duckdb_rows import LABELS, WINDOW, write_table
-from benchmarks.postgres import postgres_url
-from benchmarks.tables import Table, console, write_between
+from benchmarks.tables import ROOT, Table, commit_of, console, write_between
 from benchmarks.timing import ONE_THREAD, fresh, number
+from monitor.core.windows import week
 
 DOCS = ROOT / "benchmarks" / "results" / "scale.md"
 ROWS = {
     "duckdb": (1_000_000, 10_000_000, 100_000_000),
     "postgresql": (400_000, 2_000_000, 20_000_000),
-    "spark": (400_000, 2_000_000, 20_000_000),
 }
-WEEKS, ROUNDS = 10, 3
+WEEKS, ROUNDS, LABELS = 10, 3, 20
+WINDOW = week("2026-W46", ZoneInfo("UTC"))
 NOT_OF_A_USER = {*ONE_THREAD, "PYTHONDONTWRITEBYTECODE"}  # a user's modules are compiled once
 FIXED_S, TIMES = 5.0, 1.5
 """Target: at most TIMES times the bare scan and FIXED_S seconds, and at most WANTED_MB."""
@@ -51,14 +50,14 @@ SOURCE = f"""\
 """
 SCAN = (
     f"SELECT label, floor(score * 10000 + 0.5) AS cell, count(*), sum(actual) FROM {TABLE} "
-    "WHERE resolved_at >= TIMESTAMP{zone} '{start}' AND resolved_at < TIMESTAMP{zone} '{end}' GROUP BY 1, 2"
+    "WHERE resolved_at >= TIMESTAMPTZ '{start}' AND resolved_at < TIMESTAMPTZ '{end}' GROUP BY 1, 2"
 )
 
 
-def scan_of(zone: str) -> str:
-    """SQL of the bare scan; ``zone`` is what the engine writes after TIMESTAMP for a type with time zone."""
+def scan_sql() -> str:
+    """SQL of the bare scan."""
     start, end = (f"{moment:%Y-%m-%d %H:%M:%S}+00:00" for moment in (WINDOW.start, WINDOW.end))
-    return SCAN.format(zone=zone, start=start, end=end)
+    return SCAN.format(start=start, end=end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +86,10 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A table: its address for calmon, the program that scans it, their environment, and its server's seconds."""
+    """A table: its address for calmon, the program that scans it, and its server's seconds."""
 
     url: str
     scan: str
-    environment: Mapping[str, str]
     server: Callable[[], float] = lambda: 0.0
 
 
@@ -155,13 +153,46 @@ def server_of(url: str) -> int:
 # --- the engines
 
 
+def write_table(path: Path, rows: int) -> None:
+    """Write ``rows`` calibrated rows of twenty labels in the weeks up to the judged one, with all decimals."""
+    seconds = WEEKS * 604800 - 1.0
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("SET enable_progress_bar = false")
+        connection.execute("SET threads = 1")  # otherwise random() differs between runs
+        connection.execute("SELECT setseed(0.20260101)")
+        connection.execute(
+            f"""
+            CREATE TABLE {TABLE} AS
+            SELECT item, label, score, (random() < score)::INTEGER AS actual, resolved_at FROM (
+                SELECT (i // {LABELS})::VARCHAR AS item, 'label ' || (i % {LABELS}) AS label,
+                       pow(random(), 3) AS score,
+                       TIMESTAMPTZ '{FIRST.isoformat()}' + to_seconds(i * {seconds} / {rows}) AS resolved_at
+                FROM range({rows}) AS r(i)
+            )
+            """
+        )
+
+
+@contextmanager
+def postgres_url() -> Iterator[str]:
+    """The address of an empty database on a new server."""
+    from tests.conftest import new_postgres_database, start_postgres  # noqa: PLC0415 - starts nothing by itself
+
+    with tempfile.TemporaryDirectory(prefix="calmon-bench-", ignore_cleanup_errors=True) as folder:
+        server = start_postgres(Path(folder) / "data")
+        try:
+            yield new_postgres_database(str(server.get_uri()))
+        finally:
+            server.cleanup()
+
+
 @contextmanager
 def in_duckdb(folder: Path, rows: int) -> Iterator[Filled]:
     """A DuckDB file, queried with DuckDB's default number of threads."""
     path = folder / "warehouse.duckdb"
-    write_table(path, rows, WEEKS)
-    scan = f"import duckdb; duckdb.connect({str(path)!r}, read_only=True).execute({scan_of('TZ')!r}).fetchall()"
-    yield Filled(f"duckdb:///{path}", scan, {})
+    write_table(path, rows)
+    scan = f"import duckdb; duckdb.connect({str(path)!r}, read_only=True).execute({scan_sql()!r}).fetchall()"
+    yield Filled(f"duckdb:///{path}", scan)
 
 
 @contextmanager
@@ -176,10 +207,10 @@ def in_postgresql(folder: Path, rows: int) -> Iterator[Filled]:
                 f"CREATE TABLE {TABLE} (item text, label text, score double precision, actual integer, "
                 "resolved_at timestamptz) PARTITION BY RANGE (resolved_at)"
             )
-            for week in range(WEEKS):
-                start, end = (FIRST + timedelta(weeks=week + more) for more in (0, 1))
+            for number in range(WEEKS):
+                start, end = (FIRST + timedelta(weeks=number + more) for more in (0, 1))
                 connection.execute(
-                    f"CREATE TABLE week_{week} PARTITION OF {TABLE} FOR VALUES FROM ('{start}') TO ('{end}')".encode()
+                    f"CREATE TABLE week_{number} PARTITION OF {TABLE} FOR VALUES FROM ('{start}') TO ('{end}')".encode()
                 )
             connection.execute(
                 f"INSERT INTO {TABLE} SELECT (i / {LABELS})::text, 'label ' || i % {LABELS}, s, "
@@ -189,40 +220,11 @@ def in_postgresql(folder: Path, rows: int) -> Iterator[Filled]:
             )
             connection.execute(f"VACUUM ANALYZE {TABLE}".encode())
         pid = server_of(plain)
-        scan = f"import psycopg; psycopg.connect({plain!r}).execute({scan_of('TZ')!r}).fetchall()"
-        yield Filled(url, scan, {}, lambda: spent_by(pid))
+        scan = f"import psycopg; psycopg.connect({plain!r}).execute({scan_sql()!r}).fetchall()"
+        yield Filled(url, scan, lambda: spent_by(pid))
 
 
-@contextmanager
-def in_spark(folder: Path, rows: int) -> Iterator[Filled]:
-    """A table of Spark in Parquet, whose catalog is in a folder; each process starts Spark anew."""
-    configured = folder / "spark"
-    configured.mkdir()
-    write_table(folder / "rows.duckdb", rows, WEEKS)
-    with duckdb.connect(str(folder / "rows.duckdb"), read_only=True) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        connection.execute(f"COPY {TABLE} TO '{folder / 'rows.parquet'}' (FORMAT parquet)")
-    settings = {
-        "spark.sql.catalogImplementation": "hive", "spark.sql.warehouse.dir": str(folder / "tables"),
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder / 'catalog'};create=true",
-        "spark.ui.enabled": "false", "spark.driver.memory": "2g", "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC", "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder}",
-    }  # fmt: skip
-    text = "".join(f"{name} {value}\n" for name, value in settings.items())
-    (configured / "spark-defaults.conf").write_text(text, "utf-8")
-    environment = {"SPARK_CONF_DIR": str(configured), "SPARK_LOCAL_IP": "127.0.0.1"}
-    start = (
-        "from pyspark.sql import SparkSession; s = SparkSession.builder.master('local[2]')"
-        ".config('spark.driver.bindAddress', '127.0.0.1').getOrCreate(); "
-    )
-    rows_of = f"s.read.parquet({str(folder / 'rows.parquet')!r})"
-    load = f"{start}{rows_of}.write.option('maxRecordsPerFile', {rows // 20}).saveAsTable({TABLE!r}); s.stop()"
-    fresh(cost_of, [sys.executable, "-c", load], environment, folder)
-    scan = f"{start}s.sql({scan_of('')!r}).toArrow(); s.stop()"
-    yield Filled("spark:///default?master=local[2]", scan, environment)
-
-
-ENGINES = {"duckdb": in_duckdb, "postgresql": in_postgresql, "spark": in_spark}
+ENGINES = {"duckdb": in_duckdb, "postgresql": in_postgresql}
 
 
 # --- measuring
@@ -241,8 +243,7 @@ def measured(engine: str, rows: int, folder: Path, rounds: int) -> Whole:
     """Measure one engine: make the table and its baseline, then scan and run in turns."""
     with ENGINES[engine](folder, rows) as filled:
         environment = {
-            **filled.environment, "PYTHONPATH": str(ROOT), "CALMON_WAREHOUSE_URL": filled.url,
-            "CALMON_CONFIG": str(shipped(folder)),
+            "PYTHONPATH": str(ROOT), "CALMON_WAREHOUSE_URL": filled.url, "CALMON_CONFIG": str(shipped(folder)),
         }  # fmt: skip
 
         def cost(*command: str, history: str = "history.sqlite") -> Cost:
@@ -287,8 +288,8 @@ def table_of(found: Sequence[Whole], rounds: int) -> Table:
         f"Wanted: at most {TIMES} times the bare scan and {FIXED_S:.0f} s, at most {WANTED_MB} MB. {LABELS} labels, "
         "the shipped rules, a baseline of eight weeks.",
         "The bare scan counts rows and right ones by label and score (10,001 cells), in a process of its own that "
-        "imports the driver. DuckDB is in the process; of PostgreSQL and Spark the database's processes are counted "
-        "beside it, of Spark with its start, and the peak is calmon's alone.",
+        "imports the driver. DuckDB is in the process; of PostgreSQL the database's processes are counted beside it, "
+        "and the peak is calmon's alone.",
         f"Scan and run in turns, {rounds} rounds: the medians of their processor seconds, and the highest peak."
         if rounds > 1
         else "One scan and one run.",

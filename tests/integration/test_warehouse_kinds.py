@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from benchmarks.cluster_sums import sums_of_rows
+from benchmarks.sampling import sums_of_rows
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.core.counts import counts_from_rows

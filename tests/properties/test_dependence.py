@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from benchmarks.cluster_sums import sums_of_rows
+from benchmarks.sampling import sums_of_rows
 from monitor.inference.dependence import MIN_CLUSTERS, design_effect, two_way_effect
 
 Rows = list[tuple[float, int, int, float]]  # score, outcome, cluster, weight

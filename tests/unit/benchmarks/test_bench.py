@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import doctest
-from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -21,8 +20,7 @@ from benchmarks.contestants import (
     sklearn_bootstrap,
 )
 from benchmarks.peers import BINS, PEERS, Errors, Measure, Peer
-from benchmarks.size import QUICK, Size
-from benchmarks.timing import in_turns
+from benchmarks.timing import QUICK, Size, in_turns
 
 TINY = Size(
     labels=2, rows=600, resamples=20, patience=1.0, peer_patience=0.01, rounds=2, memory=False,

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.cluster_sums import sums_of_rows
 from benchmarks.populations import LABELS, Population, less_precise
 from benchmarks.quiet import (
     ACCEPTED,
@@ -25,6 +24,7 @@ from benchmarks.quiet import (
     main,
     played_year,
 )
+from benchmarks.sampling import sums_of_rows
 from monitor.core.counts import CELLS
 from monitor.core.promises import promises_of
 from monitor.inference.dependence import design_effect

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks import replay as bench
-from benchmarks.size import Size
-from benchmarks.timing import Timing
+from benchmarks.timing import Size, Timing
 from monitor.history.store import Store
 from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay

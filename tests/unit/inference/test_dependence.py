@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.cluster_sums import sums_of_rows
+from benchmarks.sampling import sums_of_rows
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, pool
 from monitor.core.records import WHERES
 from monitor.history import counts_file
