@@ -8,7 +8,7 @@ from benchmarks.coverage import KINDS, TARGET, Kind
 from benchmarks.tables import Table
 from benchmarks.tally import Tally
 from benchmarks.targets import WIDTHS, Findings, held, mean_over
-from benchmarks.weeks import TEXTBOOK, rules_of, shipped
+from benchmarks.weeks import rules_of, shipped
 
 STAR = "* coverage significantly below .93 (one-sided, 1%)."
 
@@ -25,8 +25,6 @@ def tables(findings: Findings) -> list[Table]:
         ),
         ("elsewhere", lambda cells: [elsewhere_table(cells)]),
         ("dependent", lambda cells: [dependent_table(cells)]),
-        ("years", lambda years: [years_table("Nothing changes: false incidents", years, "metric")]),
-        ("traffic", lambda years: [years_table("The traffic moves in mid-year, and nothing else", years, "binned")]),
         ("power", lambda lines: [power_table(lines), *drift_table(lines)]),
         ("switch", lambda lines: [switch_table(lines)]),
     ]
@@ -150,36 +148,6 @@ def dependent_table(cells: list[Tally]) -> Table:
         notes=(_repetitions(cells),),
         texts=2,
     )
-
-
-def years_table(title: str, years: list[Tally], group: str) -> Table:
-    """The table of false alarms, in years in which nothing gets worse."""
-    names = [rule.id for schedule in ("weekly", "daily") for rule in rules_of(shipped(), schedule)]
-    rows = [
-        (
-            f"{year.line[0]:,}", name, f"{year.of(f'{name} windows'):,.0f}", f"{year.of(f'{name} breaches'):,.0f}",
-            f"{100 * year.of(f'{name} breaches') / year.of(f'{name} windows'):.3f}%",
-            f"{year.of(f'{name} incidents'):,.0f}", f"{year.share(f'{name} incidents'):,.2f}",
-            f"{100 * year.of(f'{name} silent') / year.of(f'{name} windows'):.0f}%"
-            if f"{name} silent" in year.sums else "-",
-        )
-        for year in years
-        for name in (*names, TEXTBOOK)
-        if year.of(f"{name} windows")
-    ]  # fmt: skip
-    columns = ("rows a label-week", "rule", "label-windows", "breaches", "share", "incidents", "a year")
-    notes = tuple(_false_a_year(year, group) for year in years)
-    return Table(title, (*columns, "not evaluated"), tuple(rows), notes, texts=2)
-
-
-def _false_a_year(year: Tally, group: str) -> str:
-    about = {"metric": "the `metric:` rules", "binned": "the rules on ECE and MCE", "test": "the `test:` rule"}
-    found = [
-        f"{about[each]} {year.share(f'{each} incidents'):.2f} a year (95% upper limit of the mean "
-        f"{year.upper_mean(f'{each} incidents'):.2f})"
-        for each in (group, "test")
-    ]
-    return f"{year.line[0]:,} rows, {year.count:,} years of 20 labels: {'; '.join(found)}."
 
 
 def power_table(lines: list[Tally]) -> Table:

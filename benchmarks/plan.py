@@ -8,7 +8,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Protocol
@@ -21,11 +21,10 @@ from benchmarks.power import ECE_RULE, PRECISION, Change, Planted
 from benchmarks.sampling import Clustered, Sampling, Thinned, Weighted
 from benchmarks.switching import LoudSwitch, QuietSwitch
 from benchmarks.tally import Line, Tally, together
-from benchmarks.years import Year
 
 SEED = 20260101
 WORKERS = 2
-PARTS = ("years", "coverage", "walls", "dependent", "elsewhere", "power", "switch")
+PARTS = ("coverage", "walls", "dependent", "elsewhere", "power", "switch")
 DEPENDENT = tuple(
     each for each in POPULATIONS if each.name in ("calibrated", "temperature 1.5", "verbal, temperature 1.5")
 )
@@ -51,16 +50,14 @@ class Plan:
     """How much is simulated.
 
     ``repetitions`` of every cell of ``sizes`` and of ``dependent`` rows; ``elsewhere``: populations drawn at
-    random, and repetitions of each; ``years`` of ``weeks`` weeks at each of ``year_sizes``; ``power``: changed
-    labels of each line, ``drifts`` of the slow one; ``quiet_years`` and ``loud`` labels of the switch.
+    random, and repetitions of each; ``power``: changed labels of each line, ``drifts`` of the slow one;
+    ``quiet_years`` of ``weeks`` weeks and ``loud`` labels of the switch.
     """
 
     repetitions: int
     sizes: tuple[int, ...]
     dependent: tuple[int, ...]
     elsewhere: tuple[int, int]
-    years: int
-    year_sizes: tuple[int, ...]
     weeks: int
     power: int
     drifts: int
@@ -68,17 +65,9 @@ class Plan:
     loud: int
     seed: int = SEED
 
-    def scaled(self, by: float) -> Plan:
-        """The same study with the share ``by`` of the repetitions, at least one for every line."""
-        counts = ("repetitions", "years", "power", "drifts", "quiet_years", "loud")
-        most = {name: max(1, round(getattr(self, name) * by)) for name in counts}
-        cells, each = self.elsewhere
-        return replace(self, **most, elsewhere=(cells, max(1, round(each * by))))
-
     def tasks(self, parts: Iterable[str] = PARTS) -> list[Task]:
         """The tasks of these parts, in their order; the longest tasks come first."""
         makers: Mapping[str, Callable[[], Sequence[Task]]] = {
-            "years": self._years,
             "coverage": lambda: coverage_cells(POPULATIONS, self.sizes, self.repetitions, self.seed),
             "walls": lambda: coverage_cells(WALLS, (FEW, *self.sizes), self.repetitions, self.seed, NEAR_WALLS),
             "dependent": self._dependent,
@@ -88,9 +77,6 @@ class Plan:
         }
         chosen = set(parts)
         return [task for part in PARTS if part in chosen for task in makers[part]()]
-
-    def _years(self) -> list[Task]:
-        return [Year(number, n, self.weeks, self.seed) for number in range(self.years) for n in self.year_sizes]
 
     def _dependent(self) -> list[Task]:
         clusters = [(f"{share:.0%} in fives", share) for share in CLUSTERED_SHARES]
@@ -142,11 +128,11 @@ class Plan:
 
 FULL = Plan(
     repetitions=1000, sizes=(200, 1000, 5000, 20_000), dependent=(200, 1000, 5000), elsewhere=(60, 500),
-    years=50, year_sizes=(500, 2000, 10_000), weeks=52, power=1000, drifts=60, quiet_years=50, loud=1000,
+    weeks=52, power=1000, drifts=60, quiet_years=50, loud=1000,
 )  # fmt: skip
 QUICK = Plan(
-    repetitions=25, sizes=(200, 5000), dependent=(1000,), elsewhere=(6, 10), years=1, year_sizes=(500, 5000),
-    weeks=4, power=3, drifts=1, quiet_years=1, loud=5,
+    repetitions=25, sizes=(200, 5000), dependent=(1000,), elsewhere=(6, 10), weeks=4, power=3, drifts=1,
+    quiet_years=1, loud=5,
 )  # fmt: skip
 
 

@@ -209,12 +209,6 @@ def less_precise(population: Population, precision: float, above: float) -> Popu
     return replace(population, curve=replace(population.curve, steps=(*population.curve.steps, step)))
 
 
-def busier(population: Population) -> Population:
-    """The same curve with other traffic: 1.5 times the likely rows, and scores of the others a little less clear."""
-    (likely, high), (_, (a, b)) = population.scores.parts
-    return replace(population, scores=mixture(1.5 * likely, high, (1.2 * a, b)))
-
-
 _ODD = Curve(steps=((0.55, 0.80, -0.15),))
 _CONFIDENT = Scores(((0.5, (8.0, 0.7)), (0.5, (0.7, 8.0))))
 _RARE = Scores(((1.0, (0.5, 9.5)),))

@@ -12,7 +12,6 @@ import numpy as np
 from benchmarks.populations import LABELS, SIX_PERCENT, Population, less_precise, raised
 from benchmarks.tally import Line, Tally
 from benchmarks.weeks import ByLabel, Setting, drawn, judged, rules_of, setting, shipped
-from benchmarks.years import SECONDS_A_LABEL_WEEK
 from monitor.config.model import Rule
 from monitor.core.records import Verdict
 
@@ -21,6 +20,7 @@ Change = Literal["rise", "drift", "fall"]
 ECE_RULE = "ece-increase"
 PRECISION = 0.59  # the precision after the fall; about .89 before it
 ABOVE = 0.8
+SECONDS_A_LABEL_WEEK = 0.005
 
 
 @dataclass(frozen=True, slots=True)

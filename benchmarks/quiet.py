@@ -143,11 +143,6 @@ class World:
     labels: Mapping[str, Label]
     whole: Mapping[str, Sums]
     now: Mapping[str, Sums]
-    versions: Sequence[str] = ()
-
-    def version(self, index: int) -> dict[str, int]:
-        """The model version of the rows of a window; empty if the source has none."""
-        return {self.versions[index]: 1} if self.versions else {}
 
     def of(self, label: str, *, now: bool) -> Sums:
         """The sums of a label: as known when a window is judged (``now``), or later."""
@@ -325,7 +320,7 @@ class Played:
     def _window(self, index: int, promises: Mapping[tuple[str, bool], PromisesOf], *, now: bool) -> WindowCounts:
         counts: dict[str | None, Counts] = {name: self.world.counts(name, index, now=now) for name in self.world.labels}
         parts = self._segments(index, promises, now=now)
-        return WindowCounts(self.place.windows[index], counts, self.world.version(index), segments=parts)
+        return WindowCounts(self.place.windows[index], counts, {}, segments=parts)
 
     def _segments(
         self, index: int, promises: Mapping[tuple[str, bool], PromisesOf], *, now: bool
@@ -343,8 +338,7 @@ class Played:
             for name, each in whole.items()
             if each.rows
         }
-        parts, (version, *_) = self._segments(index, promises, now=False), (*self.world.version(index), None)
-        return PastWindow(self.place.windows[index], labels, version, segments=parts)
+        return PastWindow(self.place.windows[index], labels, None, segments=self._segments(index, promises, now=False))
 
 
 def _squared_residuals(n: Ints, hits: Floats, score: Floats) -> Floats:
@@ -371,7 +365,7 @@ def smallest_ps(rule: Rule, played: Played) -> Floats:
         for place, name in enumerate(names):
             n, hits, effect = played.sums(name, depth)
             # a run uses fewer rows than needed if there are no more, or of the windows since one that was fine
-            needed = fewest if depth < deepest and not played.world.versions else 0
+            needed = fewest if depth < deepest else 0
             enough = n @ _population(rule, played.world.labels[name]) >= needed
             p_values = _binned_ps if rule.metric in ("ece", "mce") else _plain_ps
             p = p_values(rule, played, name, depth, (n, hits, effect)) * (depth if rule.compares else 1)

@@ -1,4 +1,4 @@
-"""`make simulate`: coverage of the intervals, false alarms in quiet years, and how soon changes are found.
+"""`make simulate`: coverage of the intervals, how soon changes are found, and the switch.
 
 It uses the functions of runs, on seeded made-up rows whose truth is known. Finished tasks are stored at
 once, so an interrupted study continues with --resume.
@@ -17,9 +17,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from benchmarks.coverage import WALLS
 from benchmarks.findings import tables
-from benchmarks.plan import FULL, PARTS, QUICK, WORKERS, Done, Notebook, Plan, Task, gathered, key_of, run
+from benchmarks.plan import FULL, QUICK, WORKERS, Done, Notebook, Plan, Task, gathered, key_of, run
 from benchmarks.tables import DOCS, ROOT, commit_of, console, write_between
 from benchmarks.targets import Findings
 
@@ -64,8 +63,8 @@ def waited(tasks: Sequence[Task], finished: dict[str, Done]) -> float:
 def time_taken(spent: dict[str, float], wall: float) -> str:
     """The time of the study, as text.
 
-    >>> time_taken({"years": 1500.0, "power": 90.0}, 800.0)
-    'processor: years 1,500 s, power 90 s, together 1,590 s; from beginning to end 800 s'
+    >>> time_taken({"coverage": 1500.0, "power": 90.0}, 800.0)
+    'processor: coverage 1,500 s, power 90 s, together 1,590 s; from beginning to end 800 s'
     """
     parts = ", ".join(f"{part} {seconds:,.0f} s" for part, seconds in spent.items())
     return f"processor: {parts}, together {sum(spent.values()):,.0f} s; from beginning to end {wall:,.0f} s"
@@ -75,9 +74,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulate", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
-    parser.add_argument("--scale", type=float, default=1.0, help="this share of the repetitions (default 1: all)")
-    parser.add_argument("--years", type=int, help=f"simulated years of each line (default {FULL.years})")
-    parser.add_argument("--only", default="", help=f"some parts only, with commas between: {','.join(PARTS)}")
     parser.add_argument("--resume", action="store_true", help="go on with a study that was interrupted")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default {WORKERS})")
     parser.add_argument("--notebook", type=Path, default=NOTEBOOK, help="where what is finished is written down")
@@ -85,25 +81,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--write-docs", action="store_true", help="put the tables into benchmarks/results/statistics.md"
     )
     given = parser.parse_args(arguments)
-    parts = [part for part in given.only.split(",") if part] or list(PARTS)
-    if set(parts) - set(PARTS):
-        parser.error(f"--only knows {', '.join(PARTS)}; not {', '.join(sorted(set(parts) - set(PARTS)))}")
-    if not given.scale > 0 or (given.years is not None and given.years < 1):
-        parser.error("--scale must be above 0, --years at least 1")
-    if given.write_docs and (given.quick or set(parts) not in (set(PARTS), {WALLS})):
-        parser.error(f"--write-docs takes the whole study, or --only {WALLS}, and not --quick")
-    plan = QUICK if given.quick else FULL.scaled(given.scale)
-    plan = replace(plan, years=given.years) if given.years else plan
+    if given.write_docs and given.quick:
+        parser.error("--write-docs takes the whole study, not --quick")
     try:
-        _study(plan, parts, given)
+        _study(QUICK if given.quick else FULL, given)
     except ValueError as error:
         parser.error(str(error))
 
 
-def _study(plan: Plan, parts: Sequence[str], given: argparse.Namespace) -> None:
+def _study(plan: Plan, given: argparse.Namespace) -> None:
     commit = commit_of(ROOT)
     notebook = Notebook(given.notebook, hashlib.sha256(f"{plan!r} {commit}".encode()).hexdigest()[:16])
-    tasks = plan.tasks(parts)
+    tasks = plan.tasks()
     finished = notebook.resume() if given.resume and given.notebook.exists() else notebook.begin()
     finished = measured(tasks, finished, notebook, given.workers)
     findings, spent, wall = gathered(tasks, finished), durations(tasks, finished), waited(tasks, finished)
@@ -112,18 +101,13 @@ def _study(plan: Plan, parts: Sequence[str], given: argparse.Namespace) -> None:
         table.show(shown)
     shown.print(f"{time_taken(spent, wall)}; seed {plan.seed}")
     if given.write_docs:
-        options = f" --scale {given.scale:g}" if given.scale != 1 else ""
-        options += f" --years {given.years}" if given.years else ""
-        options += f" --only {given.only}" if given.only else ""
-        years = "" if given.only else f"{plan.years:,} years a line, "
-        command = f"python -m benchmarks.simulate{options}" if options else "make simulate"
         origin = (
-            f"Made by `{command}` on {datetime.now(UTC).date().isoformat()} at commit {commit}: "
-            f"{plan.repetitions:,} repetitions a line, {years}seed {plan.seed}, "
+            f"Made by `make simulate` on {datetime.now(UTC).date().isoformat()} at commit {commit}: "
+            f"{plan.repetitions:,} repetitions a line, seed {plan.seed}, "
             f"{sum(spent.values()):,.0f} s of a processor, {wall:,.0f} s from beginning to end "
             f"in {given.workers} processes."
         )
-        write_between(DOCS, "simulate walls" if given.only else "simulate", section(findings, origin))
+        write_between(DOCS, "simulate", section(findings, origin))
         shown.print(f"written: {DOCS.relative_to(ROOT)}")
 
 

@@ -36,8 +36,6 @@ def held(findings: Findings) -> list[Held]:
         ("coverage", _coverage),
         ("walls", _walls),
         ("dependent", _clusters),
-        ("years", _years),
-        ("traffic", _traffic),
         ("power", _power),
         ("switch", _switch),
     ]
@@ -101,26 +99,6 @@ def _clusters(cells: list[Tally]) -> list[Held]:
     kinds: list[tuple[str, Kind]] = [("ECE, bootstrap", "bootstrap"), ("ECE, analytic", "analytic"), ("MCE", "mce")]
     figure = "30% of the rows in clusters of five copies, with the column, 1,000 rows or more"
     return [_not_below(f"{figure}: {name}", chosen, kind) for name, kind in kinds]
-
-
-def _a_year(figure: str, years: list[Tally], group: str) -> Held:
-    limits = [year.upper_mean(f"{group} incidents") for year in years]
-    found = ", ".join(
-        f"{year.share(f'{group} incidents'):.2f} (up to {limit:.2f})" for year, limit in zip(years, limits, strict=True)
-    )
-    sizes = " / ".join(f"{year.line[0]:,}" for year in years)
-    return Held(
-        f"{figure}, {sizes} rows a label-week: false incidents a year",
-        "95% upper limit of the mean <= 1", found, f"{_fewest(years)} years each", max(limits) <= 1,
-    )  # fmt: skip
-
-
-def _years(years: list[Tally]) -> list[Held]:
-    return [_a_year("the shipped rules on metrics, 20 unchanged labels", years, "metric")]
-
-
-def _traffic(years: list[Tally]) -> list[Held]:
-    return [_a_year("the same, traffic moves in mid-year, rules on ECE and MCE", years, "binned")]
 
 
 def _power(lines: list[Tally]) -> list[Held]:

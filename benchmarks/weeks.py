@@ -25,14 +25,10 @@ from monitor.evaluation.data import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.incidents.life import Finding, IncidentDecision, decide
-from monitor.inference.alignment import binned as binned_counts
-from monitor.metrics.calibration import ece
 
 SOURCE = "mail"  # the shipped source with a rule on one label by name
 BASELINE_ENDS = "2026-W01"  # the first judged week, at whose start the baseline ends
 DAYS = 7
-TEXTBOOK = "textbook: plug-in E1 - E0 > .02"
-TEXTBOOK_THRESHOLD = 0.02
 SHIPPED = Path(__file__).parents[1] / "alerts.yaml"
 
 Cells = npt.NDArray[np.int16]
@@ -63,11 +59,6 @@ class Rows:
             np.concatenate([self.outcomes, other.outcomes]),
             np.concatenate([self.starts, other.starts[1:] + self.starts[-1]]),
         )
-
-    def first(self, windows: int) -> Rows:
-        """The first ``windows`` windows."""
-        end = self.starts[windows]
-        return Rows(self.population, self.cells[:end], self.outcomes[:end], self.starts[: windows + 1])
 
     def in_days(self) -> Rows:
         """The same rows, with each week divided into seven days of equal numbers of rows, or one more."""
@@ -128,11 +119,6 @@ def rules_of(config: Config, schedule: Schedule) -> tuple[Rule, ...]:
     )
 
 
-def binned(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The rules on ECE and MCE."""
-    return tuple(rule for rule in rules if rule.metric in ("ece", "mce"))
-
-
 def setting(
     populations: Sequence[Population], n: int, count: int, rng: np.random.Generator, *, schedule: Schedule = "weekly"
 ) -> Setting:
@@ -188,19 +174,6 @@ def judged(setting: Setting, rows: ByLabel, index: int, rules: Iterable[Rule]) -
     return [
         verdict for rule in chosen for verdict in verdicts_of(rule, data, setting.config, shifts, outcomes_only=True)
     ]  # fmt: skip
-
-
-def textbook(setting: Setting, rows: ByLabel, index: int) -> frozenset[str]:
-    """The labels for which the textbook rule fires, on the same rows and bins."""
-    return frozenset(
-        str(label)
-        for label, baseline in setting.baselines.items()
-        if _plug_in(rows[str(label)].counts(index), baseline) - _plug_in(baseline.counts, baseline) > TEXTBOOK_THRESHOLD
-    )
-
-
-def _plug_in(counts: Counts, baseline: Baseline) -> float:
-    return ece(binned_counts(counts, baseline.edges["all"])) or 0.0
 
 
 def opened(verdicts: Iterable[Verdict], open_now: Open) -> Counter[str]:

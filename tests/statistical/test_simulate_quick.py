@@ -18,7 +18,6 @@ from benchmarks.simulate import main, section
 from benchmarks.tables import write_between
 from benchmarks.tally import Tally, together
 from benchmarks.targets import Findings, held
-from benchmarks.weeks import TEXTBOOK
 
 KINDS = ("bootstrap", "analytic", "mce")
 
@@ -94,25 +93,6 @@ def test_clusters_are_covered_with_their_column_and_not_without(findings: Findin
 
 
 @pytest.mark.slow
-def test_unchanged_labels_are_quiet_where_the_textbook_rule_rings(findings: Findings) -> None:
-    few, many = (line(findings, "years", n) for n in QUICK.year_sizes)
-    assert few.of("metric incidents") + many.of("metric incidents") <= 1
-    assert few.of("ece-increase windows") == QUICK.weeks * 20
-    assert few.of("ece-two-days windows") == QUICK.weeks * 7 * 20
-    assert few.of(f"{TEXTBOOK} breaches") >= few.of(f"{TEXTBOOK} windows") / 4
-    assert few.of(f"{TEXTBOOK} breaches") > many.of(f"{TEXTBOOK} breaches")
-    assert many.of("ece-increase silent") < many.of("ece-increase windows") / 10  # awake while it was quiet
-
-
-@pytest.mark.slow
-def test_traffic_that_moves_is_said_by_the_test_rule_and_blamed_by_no_rule_on_calibration(findings: Findings) -> None:
-    years = [line(findings, "traffic", n) for n in QUICK.year_sizes]
-    assert sum(year.of("binned incidents") for year in years) <= 1
-    assert all(year.of("score-shift incidents") >= 5 for year in years)
-    assert all(line(findings, "years", n).of("score-shift incidents") <= 1 for n in QUICK.year_sizes)
-
-
-@pytest.mark.slow
 def test_what_gets_worse_is_found_and_hardly_anybody_else_is_blamed(findings: Findings) -> None:
     lines = findings["power"]
     steps = [each for each in lines if each.line[0] != "drift"]
@@ -145,7 +125,7 @@ def test_the_switch_goes_off_in_days_where_it_must_and_not_where_it_must_not(fin
 @pytest.mark.slow
 def test_every_figure_that_must_hold_has_its_line(findings: Findings) -> None:
     found = held(findings)
-    assert len(found) == 4 + 3 + 3 + 2 + 4 + 2
+    assert len(found) == 4 + 3 + 3 + 4 + 2
     assert [each.found for each in found if not each.found] == []
     table = tables(findings)[0]
     assert [row[0] for row in table.rows] == [each.figure for each in found]
@@ -157,8 +137,8 @@ def test_a_figure_that_does_not_hold_is_said_to_be_not_reached() -> None:
     for sums, reached in ((bad, False), (good, True)):
         cells = [Tally("coverage", ("calibrated", 200), 1000, sums)]
         assert [each.reached for each in held({"coverage": cells})] == [reached] * 4
-    incidents = {"metric incidents": 60.0, "metric incidents squared": 120.0}
-    (loud,) = held({"years": [Tally("years", (500,), 50, incidents)]})
+    turned = {"off": 60.0, "off squared": 120.0}
+    (loud,) = held({"switch": [Tally("switch", ("off wrongly", 0.06, 70), 50, turned)]})
     assert not loud.reached
     seen = {"seen in week 1": 880.0}
     (late,) = held({"power": [Tally("power", ("rise", 0.05, 3, 5000, 1), 1000, seen)]})
@@ -166,12 +146,8 @@ def test_a_figure_that_does_not_hold_is_said_to_be_not_reached() -> None:
 
 
 def test_no_repetition_count_of_the_whole_study_is_below_what_was_asked_for() -> None:
-    assert (FULL.repetitions, FULL.years, FULL.weeks, FULL.power, FULL.quiet_years, FULL.loud) >= (
-        1000, 50, 52, 1000, 50, 1000,
-    )  # fmt: skip
+    assert (FULL.weeks, FULL.quiet_years) >= (52, 50)
     assert min(FULL.repetitions, FULL.power, FULL.loud) >= 1000
-    assert min(FULL.years, FULL.quiet_years) >= 50
-    assert FULL.year_sizes == (500, 2000, 10_000)
     assert len(POPULATIONS) * len(FULL.sizes) == 60
     assert sum(task.cost for task in FULL.tasks()) > 0
 
@@ -228,19 +204,10 @@ def test_results_of_another_study_are_not_mixed_in(tmp_path: Path) -> None:
 # --- the command line and the docs
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--only", "weather"], "--only knows"),
-        (["--quick", "--write-docs"], "takes the whole study"),
-        (["--only", "years", "--write-docs"], "takes the whole study"),
-        (["--scale", "0"], "must be above 0"),
-    ],
-)
-def test_what_makes_no_study_is_refused(arguments: list[str], words: str, capsys: Any) -> None:
+def test_a_look_is_not_written_into_the_docs(capsys: Any) -> None:
     with pytest.raises(SystemExit):
-        main(arguments)
-    assert words in capsys.readouterr().err
+        main(["--quick", "--write-docs"])
+    assert "takes the whole study" in capsys.readouterr().err
 
 
 @pytest.mark.slow
