@@ -9,15 +9,16 @@ import platform
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 from openfeature import api
 from openfeature.evaluation_context import EvaluationContext
 
 from benchmarks.tables import ROOT, Table, commit_of, console, write_between
+from benchmarks.timing import in_turns
 from monitor.automation import AsyncGate, Gate, GateReason
 from monitor.automation.gate.openfeature import CalmonProvider
 from monitor.automation.gate.sources import StoreSource
@@ -119,14 +120,9 @@ def contestants(size: Size, gate: Gate) -> list[Contestant]:
 
 
 def race(size: Size, runners: Sequence[Contestant]) -> list[list[float]]:
-    """Decisions per second of every round; in turns, so that a slow moment of the machine affects all of them."""
-    found: list[list[float]] = [[] for _ in runners]
-    for _ in range(size.rounds):
-        for runner, rates in zip(runners, found, strict=True):
-            began = time.perf_counter()
-            runner.run(runner.items)
-            rates.append(len(runner.items) / (time.perf_counter() - began))
-    return found
+    """Decisions per second of every round."""
+    timings = in_turns({each.name: partial(each.run, each.items) for each in runners}, size.rounds)
+    return [[len(each.items) / s for s in timing.seconds] for each, timing in zip(runners, timings, strict=True)]
 
 
 def table_of(size: Size, runners: Sequence[Contestant], rates: Sequence[Sequence[float]], yes: Sequence[int]) -> Table:

@@ -2,8 +2,7 @@
 
 One week and its last day are run with the shipped file, on scores with all decimals (the worst case), and of four and
 two. Copies of both fill the year before, since the size of a window does not depend on its week. What is left after
-pruning is also copied to PostgreSQL. ``python -m benchmarks.history_size`` prints the table; ``--ages 10 150`` measures
-the next weekly runs over histories of so many weeks instead.
+pruning is also copied to PostgreSQL. ``python -m benchmarks.history_size`` prints the table.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sqlite3
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
@@ -27,7 +25,7 @@ from benchmarks.populations import LABELS, Population
 from benchmarks.tables import Table, console, write_between
 from benchmarks.timing import fresh
 from benchmarks.weeks import DAYS, SOURCE, setting, shipped
-from benchmarks.whole_run import postgres_url, server_of, spent_by
+from benchmarks.whole_run import postgres_url
 from monitor import run
 from monitor.config.model import Config
 from monitor.config.settings import load_settings
@@ -50,8 +48,7 @@ COPIED = ("runs", "readings", "counts", "cells", "quality", "estimates", "verdic
 PART = 5_000  # rows that are copied together
 POSTGRESQL = "postgresql"
 PAGE = Path(__file__).parent / "results" / "scale.md"
-AGES_PAGE = PAGE
-NEXT_RUNS, NEVER = 3, 0.5
+NEVER = 0.5
 
 
 @dataclass(frozen=True)
@@ -231,68 +228,6 @@ def size_in_postgresql(file: Path, url: str) -> int:
     return int(found)
 
 
-# --- what a run costs over an old history
-
-
-def aged(weeks: int) -> dict[str, float]:
-    """By engine, the processor seconds of a weekly run over a pruned history of so many weeks, its server's included.
-
-    The median of three weeks that follow.
-    """
-    case = Case(decimals=2)
-    with tempfile.TemporaryDirectory() as folder, postgres_url() as url:
-        file = Path(folder) / "history.sqlite"
-        with Store.from_url(f"sqlite:///{file}") as store:
-            week, last_day, rules = _judged(store, case, folder)
-            _fill(file, week, last_day, weeks)
-            prune(store, rules, week.end + SETTLE)
-        size_in_postgresql(file, url)
-        _count_on(url)
-        server = server_of(url.replace("postgresql+psycopg", "postgresql"))
-        found = {}
-        for engine, address in (("sqlite", f"sqlite:///{file}"), (POSTGRESQL, url)):
-            with Store.from_url(address) as store:
-                found[engine] = float(np.median(_next_runs(store, case, folder, week, server)))
-    return found
-
-
-def _count_on(url: str) -> None:
-    """Let PostgreSQL number new rows after the copied ones."""
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        for table, column in (("switch_events", "id"), ("publications", "sequence")):
-            connection.exec_driver_sql(
-                f"SELECT setval(pg_get_serial_sequence('{table}', '{column}'), "
-                f"(SELECT coalesce(max({column}), 1) FROM {table}))"
-            )
-    engine.dispose()
-
-
-def _next_runs(store: Store, case: Case, folder: str, week: Window, server: int) -> list[float]:
-    spent = []
-    for _ in range(NEXT_RUNS):
-        week = windows.following(week, shipped().zone)
-        before = time.process_time() + spent_by(server)
-        _run(store, case, folder, week)
-        spent.append(time.process_time() + spent_by(server) - before)
-    return spent
-
-
-def age_table(ages: Sequence[int]) -> Table:
-    """The table of a weekly run's cost by the age of the history; each age is measured in its own process."""
-    costs = {weeks: fresh(aged, weeks) for weeks in ages}
-    rows = tuple(
-        (str(weeks), *(f"{cost[engine]:.2f}" for engine in ("sqlite", POSTGRESQL))) for weeks, cost in costs.items()
-    )
-    note = (
-        "Reading the warehouse is left out, the server is not. The history has weeks and days; medians of three runs."
-    )
-    heads = ("weeks of history", "SQLite", "PostgreSQL")
-    return Table(
-        "Processor seconds of one weekly run of 20 labels, by the age of the history", heads, rows, (note,), texts=0
-    )
-
-
 def row_of(case: Case, found: Mapping[str, Mapping[str, int]]) -> tuple[str, ...]:
     """The line of a case: MB of the file, and of the largest tables after pruning."""
     scores = "all decimals" if case.decimals is None else f"{case.decimals} decimals"
@@ -320,15 +255,7 @@ def main() -> None:
     """Print the table, or write it into benchmarks/results/scale.md."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write-docs", action="store_true", help="Write the table into benchmarks/results/scale.md.")
-    parser.add_argument("--ages", type=int, nargs="+", help="What a weekly run costs over histories of so many weeks.")
     options = parser.parse_args()
-    if options.ages:
-        ages = age_table(options.ages)
-        ages.show(console())
-        if options.write_docs:
-            command = f"python -m benchmarks.history_size --ages {' '.join(map(str, options.ages))} --write-docs"
-            write_between(AGES_PAGE, "history-ages", f"Made by `{command}`.\n\n{ages.markdown()}")
-        return
     found = table(CASES)
     found.show(console())
     if options.write_docs:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from benchmarks.history_size import PART, POSTGRESQL, SHOWN, Case, aged, row_of, size_in_postgresql
+from benchmarks.history_size import PART, POSTGRESQL, SHOWN, Case, row_of, size_in_postgresql
 from monitor.history.store import Store
 from monitor.history.tables import metadata
 
@@ -37,9 +37,3 @@ def test_in_postgresql_are_the_same_rows(tmp_path: Path, fresh_postgres_url: str
         }
     here.dispose()
     there.dispose()
-
-
-@pytest.mark.slow
-@pytest.mark.postgres
-def test_a_run_over_a_history_is_measured_on_both_engines() -> None:
-    assert min(aged(2).values()) > 0
