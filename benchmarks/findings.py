@@ -26,7 +26,6 @@ def tables(findings: Findings) -> list[Table]:
         ("elsewhere", lambda cells: [elsewhere_table(cells)]),
         ("dependent", lambda cells: [dependent_table(cells)]),
         ("power", lambda lines: [power_table(lines), *drift_table(lines)]),
-        ("switch", lambda lines: [switch_table(lines)]),
     ]
     return [
         held_table(findings),
@@ -200,24 +199,3 @@ def drift_table(lines: list[Tally]) -> list[Table]:
             )
         )  # fmt: skip
     return result
-
-
-def switch_table(lines: list[Tally]) -> Table:
-    """The table of the daily rule, by its effect on the switch."""
-    rows = []
-    for line in lines:
-        quiet = line.line[0] == "off wrongly"
-        what = "all 20 labels, below the threshold" if quiet else "5 of 20 labels, from one day on"
-        found = (
-            f"{line.share('off'):.2f} times a year (95% upper limit of the mean {line.upper_mean('off'):.2f})"
-            if quiet
-            else ", ".join(f"{line.share(f'by day {day}'):.3f} by day {day}" for day in range(1, 5))
-        )
-        repeated = f"{line.count:,} {'years' if quiet else 'labels'}"
-        rows.append((what, f"{float(line.line[1]):.2f}", f"{line.line[2]:,}", repeated, found))
-    wrongly_off = [line.of("others off") for line in lines if line.line[0] == "off rightly"]
-    notes = [f"Turned off among the labels that were fine: {number:.0f}." for number in wrongly_off]
-    columns = ("labels", "true ECE", "rows a day", "repetitions", "turned off")
-    return Table(
-        "The daily rule (ECE above .08 on two days) and the switch", columns, tuple(rows), tuple(notes), texts=1
-    )

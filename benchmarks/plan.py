@@ -19,12 +19,11 @@ from benchmarks.elsewhere import random_cells
 from benchmarks.populations import POPULATIONS, WALLS, Population
 from benchmarks.power import ECE_RULE, PRECISION, Change, Planted
 from benchmarks.sampling import Clustered, Sampling, Thinned, Weighted
-from benchmarks.switching import LoudSwitch, QuietSwitch
 from benchmarks.tally import Line, Tally, together
 
 SEED = 20260101
 WORKERS = 2
-PARTS = ("coverage", "walls", "dependent", "elsewhere", "power", "switch")
+PARTS = ("coverage", "walls", "dependent", "elsewhere", "power")
 DEPENDENT = tuple(
     each for each in POPULATIONS if each.name in ("calibrated", "temperature 1.5", "verbal, temperature 1.5")
 )
@@ -50,19 +49,15 @@ class Plan:
     """How much is simulated.
 
     ``repetitions`` of every cell of ``sizes`` and of ``dependent`` rows; ``elsewhere``: populations drawn at
-    random, and repetitions of each; ``power``: changed labels of each line, ``drifts`` of the slow one;
-    ``quiet_years`` of ``weeks`` weeks and ``loud`` labels of the switch.
+    random, and repetitions of each; ``power``: changed labels of each line, ``drifts`` of the slow one.
     """
 
     repetitions: int
     sizes: tuple[int, ...]
     dependent: tuple[int, ...]
     elsewhere: tuple[int, int]
-    weeks: int
     power: int
     drifts: int
-    quiet_years: int
-    loud: int
     seed: int = SEED
 
     def tasks(self, parts: Iterable[str] = PARTS) -> list[Task]:
@@ -73,7 +68,6 @@ class Plan:
             "dependent": self._dependent,
             "elsewhere": lambda: random_cells(*self.elsewhere, self.seed + 1),
             "power": self._power,
-            "switch": self._switch,
         }
         chosen = set(parts)
         return [task for part in PARTS if part in chosen for task in makers[part]()]
@@ -118,21 +112,13 @@ class Plan:
             for number in range(ceil(changes / TIMES))
         ]
 
-    def _switch(self) -> list[Task]:
-        seed = self.seed + 3
-        return [
-            *(QuietSwitch(0.06, a_day, self.weeks, k, seed) for a_day in (70, 700) for k in range(self.quiet_years)),
-            *(LoudSwitch(0.16, 700, 4, number, seed) for number in range(ceil(self.loud / 5))),
-        ]
-
 
 FULL = Plan(
     repetitions=1000, sizes=(200, 1000, 5000, 20_000), dependent=(200, 1000, 5000), elsewhere=(60, 500),
-    weeks=52, power=1000, drifts=60, quiet_years=50, loud=1000,
+    power=1000, drifts=60,
 )  # fmt: skip
 QUICK = Plan(
-    repetitions=25, sizes=(200, 5000), dependent=(1000,), elsewhere=(6, 10), weeks=4, power=3, drifts=1,
-    quiet_years=1, loud=5,
+    repetitions=25, sizes=(200, 5000), dependent=(1000,), elsewhere=(6, 10), power=3, drifts=1,
 )  # fmt: skip
 
 

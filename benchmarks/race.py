@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchmarks.contestants import Answer, Contestant, affordable, contestants, count, made_up_label, made_up_rows
+from benchmarks.contestants import Answer, Contestant, affordable, contestants, count, made_up_rows
 from benchmarks.peers import PEERS
 from benchmarks.tables import Table
-from benchmarks.timing import Size, Timing, fresh, in_turns, peak, times
+from benchmarks.timing import Size, Timing, fresh, in_turns, times
 
 COUNTING = "counting in numpy"
 ANALYTIC, BOOTSTRAP, ROWS = 0, 1, 2  # indices of contestants
 WANTED = (200, 30)
 """The numpy row bootstrap should take this many times as long as our analytic form, and as our bootstrap form."""
 
-COLUMNS = ("what", "reads", "resamples", "min s", "median s", "max s", "/ analytic", "/ bootstrap", "MiB")
+COLUMNS = ("what", "reads", "resamples", "min s", "median s", "max s", "/ analytic", "/ bootstrap")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,8 @@ class Raced:
 
 
 def tables(size: Size) -> Iterator[Table]:
-    """The table. Each memory, and then the race, is measured in its own process."""
-    memory = [
-        fresh(memory_of, index, size) if size.memory and runner.run is not None else None
-        for index, runner in enumerate(contestants(size))
-    ]
-    yield table_of(size, fresh(race, size), memory)
+    """The table; the race is run in its own process."""
+    yield table_of(size, fresh(race, size))
 
 
 def race(size: Size) -> Raced:
@@ -72,35 +68,17 @@ def disagreement(answers: Sequence[Sequence[Answer]]) -> float:
     return float(max(max(values) - min(values) for values in by_label))
 
 
-def memory_of(index: int, size: Size) -> float:
-    """The MiB that one contestant needs, with its input but without libraries. Call it in its own process.
-
-    A contestant that reads counts gets them label by label, as a run never holds all rows either.
-    """
-    runner = list(contestants(Size(resamples=2)))[index]
-    _warm_up(runner)
-    before = peak()
-    if runner.reads == "counts":
-        runner.answers([], [count([made_up_label(label, size.rows)])[0] for label in range(size.labels)])
-    else:
-        runner.answers(made_up_rows(size.labels, size.rows), [])
-    return peak() - before
-
-
 def _warm_up(runner: Contestant) -> None:
     """Run it once on a few rows, so that imports and compilation at first use are not measured."""
     rows = made_up_rows(1, 200)
     runner.answers(rows, count(rows))
 
 
-def table_of(size: Size, raced: Raced, memory: Sequence[float | None]) -> Table:
+def table_of(size: Size, raced: Raced) -> Table:
     """The table of the contestants; ratios are of medians, to our two forms."""
     analytic, bootstrap, row_bootstrap = (_median(raced.lines[index]) for index in (ANALYTIC, BOOTSTRAP, ROWS))
-    rows = [
-        (line.name, line.reads, line.resamples, *_times(line.timing, analytic, bootstrap), _mebibytes(mib))
-        for line, mib in zip(raced.lines, memory, strict=True)
-    ]
-    counting = (COUNTING, "rows", "-", *raced.counting.shown, "", "", "")
+    rows = [(line.name, line.reads, line.resamples, *_times(line.timing, analytic, bootstrap)) for line in raced.lines]
+    counting = (COUNTING, "rows", "-", *raced.counting.shown, "", "")
     ratios = [row_bootstrap / ours for ours in (analytic, bootstrap)]
     with_counting = [row_bootstrap / (raced.counting.median + ours) for ours in (analytic, bootstrap)]
     notes = (
@@ -115,7 +93,6 @@ def table_of(size: Size, raced: Raced, memory: Sequence[float | None]) -> Table:
         f"Libraries without an interval are put into the plainest row bootstrap: {_whats()}.",
         f"Where bins hold equal numbers of rows, plug-in ECEs of one label differ by at most {raced.apart:.1g} "
         "(edges on 10,001 cells or on exact quantiles).",
-        "MiB: the peak of a process of its own (getrusage) above Python and libraries, input included, 2 resamples.",
     )
     title = f"ECE, MCE and 95% intervals: {size.labels} labels of {size.rows:,} rows, one thread, {size.rounds} rounds"
     return Table(title, COLUMNS, (counting, *rows), notes, texts=3)
@@ -125,10 +102,6 @@ def _times(timing: Timing | None, analytic: float, bootstrap: float) -> tuple[st
     if timing is None:
         return ("",) * 5
     return *timing.shown, times(timing.median / analytic), times(timing.median / bootstrap)
-
-
-def _mebibytes(held: float | None) -> str:
-    return "" if held is None else f"{held:,.0f}"
 
 
 def _median(line: Line) -> float:

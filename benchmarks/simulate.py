@@ -1,4 +1,4 @@
-"""`make simulate`: coverage of the intervals, how soon changes are found, and the switch.
+"""`make simulate`: coverage of the intervals, and how soon changes are found.
 
 It uses the functions of runs, on seeded made-up rows whose truth is known. Finished tasks are stored at
 once, so an interrupted study continues with --resume.

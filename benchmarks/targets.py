@@ -37,7 +37,6 @@ def held(findings: Findings) -> list[Held]:
         ("walls", _walls),
         ("dependent", _clusters),
         ("power", _power),
-        ("switch", _switch),
     ]
     return [each for part, figures in parts if findings.get(part) for each in figures(findings[part])]
 
@@ -118,26 +117,3 @@ def _power(lines: list[Tally]) -> list[Held]:
         if line in by_line
         for share in [seen_within(by_line[line], weeks)]
     ]
-
-
-def _switch(lines: list[Tally]) -> list[Held]:
-    quiet = [line for line in lines if line.line[0] == "off wrongly"]
-    loud = [line for line in lines if line.line[0] == "off rightly"]
-    found = " / ".join(f"{line.share('off'):.2f} (up to {line.upper_mean('off'):.2f})" for line in quiet)
-    sizes = " / ".join(str(line.line[2]) for line in quiet)
-    return [
-        *(
-            [Held(
-                f"the daily rule, true ECE .06 on all 20 labels, {sizes} rows a day: switched off wrongly in a year",
-                "95% upper limit of the mean <= 1", found, f"{_fewest(quiet)} years each",
-                all(line.upper_mean("off") <= 1 for line in quiet),
-            )] if quiet else []
-        ),
-        *(
-            Held(
-                "the daily rule, true ECE .16, 700 rows a day: the switch is off within four days", ">= 0.90",
-                f"{line.share('by day 4'):.3f}", f"{line.count:,} labels", line.share("by day 4") >= 0.9,
-            )
-            for line in loud
-        ),
-    ]  # fmt: skip

@@ -1,12 +1,10 @@
-"""Measure seconds and memory, if needed in new processes; and the sizes of what `make bench` measures."""
+"""Measure seconds, if needed in new processes; and the sizes of what `make bench` measures."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
-import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
@@ -84,17 +82,10 @@ def in_turns(
     return [Timing(name, tuple(values[warm_up:])) for name, values in seconds.items()]
 
 
-def peak() -> float:
-    """The peak memory of this process so far, in MiB."""
-    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return largest / (2**20 if sys.platform == "darwin" else 2**10)
-
-
 def fresh(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """The result of a module's function, called in a new process whose libraries have one thread.
 
-    A child begins with the peak memory of its parent, so call it before this process makes anything large. Raises
-    BrokenProcessPool if the child was killed, such as for lack of memory.
+    Raises BrokenProcessPool if the child was killed, such as for lack of memory.
     """
     spawned = multiprocessing.get_context("spawn")
     with _one_thread(), ProcessPoolExecutor(max_workers=1, mp_context=spawned) as pool:
@@ -121,7 +112,7 @@ class Size:
 
     ``labels`` labels everywhere. The race: ``rows`` a label and ``resamples``
     an interval, of which a round measures as many as it can in ``patience`` seconds (the numpy row bootstrap) or
-    ``peer_patience`` (the others); ``memory`` too, in separate processes. Replay: ``replayed`` weeks and their days.
+    ``peer_patience`` (the others). Replay: ``replayed`` weeks and their days.
     """
 
     labels: int = 20
@@ -130,7 +121,6 @@ class Size:
     patience: float = 30.0
     peer_patience: float = 4.0
     rounds: int = 3
-    memory: bool = True
     replayed: int = 52
 
 

@@ -111,21 +111,13 @@ def test_a_slow_change_is_seen_before_it_is_twice_the_threshold(findings: Findin
     assert seen_within(drift, 8) == 1
 
 
-@pytest.mark.slow
-def test_the_switch_goes_off_in_days_where_it_must_and_not_where_it_must_not(findings: Findings) -> None:
-    loud = line(findings, "switch", "off rightly", 0.16, 700)
-    assert (loud.of("by day 1"), loud.of("others off")) == (0, 0)  # two days are asked for
-    assert loud.share("by day 4") >= 0.8
-    assert sum(line(findings, "switch", "off wrongly", 0.06, a_day).of("off") for a_day in (70, 700)) == 0
-
-
 # --- how it is summed up
 
 
 @pytest.mark.slow
 def test_every_figure_that_must_hold_has_its_line(findings: Findings) -> None:
     found = held(findings)
-    assert len(found) == 4 + 3 + 3 + 4 + 2
+    assert len(found) == 4 + 3 + 3 + 4
     assert [each.found for each in found if not each.found] == []
     table = tables(findings)[0]
     assert [row[0] for row in table.rows] == [each.figure for each in found]
@@ -137,17 +129,13 @@ def test_a_figure_that_does_not_hold_is_said_to_be_not_reached() -> None:
     for sums, reached in ((bad, False), (good, True)):
         cells = [Tally("coverage", ("calibrated", 200), 1000, sums)]
         assert [each.reached for each in held({"coverage": cells})] == [reached] * 4
-    turned = {"off": 60.0, "off squared": 120.0}
-    (loud,) = held({"switch": [Tally("switch", ("off wrongly", 0.06, 70), 50, turned)]})
-    assert not loud.reached
     seen = {"seen in week 1": 880.0}
     (late,) = held({"power": [Tally("power", ("rise", 0.05, 3, 5000, 1), 1000, seen)]})
     assert (late.found, late.reached) == ("0.880", False)
 
 
 def test_no_repetition_count_of_the_whole_study_is_below_what_was_asked_for() -> None:
-    assert (FULL.weeks, FULL.quiet_years) >= (52, 50)
-    assert min(FULL.repetitions, FULL.power, FULL.loud) >= 1000
+    assert min(FULL.repetitions, FULL.power) >= 1000
     assert len(POPULATIONS) * len(FULL.sizes) == 60
     assert sum(task.cost for task in FULL.tasks()) > 0
 

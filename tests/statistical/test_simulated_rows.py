@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.days import in_bins, judged_days, level_p, may_fire, turned_off
 from benchmarks.elsewhere import random_cell
 from benchmarks.populations import (
     LABELS,
@@ -26,17 +25,14 @@ from benchmarks.populations import (
     with_ece,
 )
 from benchmarks.sampling import Clustered, Thinned, Weighted
-from benchmarks.weeks import Open, by_day, drawn, judged, opened, rules_of, setting, shipped
+from benchmarks.weeks import Open, drawn, judged, opened, rules_of, setting, shipped
 from monitor.config.model import SourceConfig
-from monitor.core.counts import CELLS, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.counts import CELLS, bin_counts, counts_from_rows, pool
 from monitor.core.windows import week
 from monitor.evaluation.evaluate import evaluate
-from monitor.inference.gaps import stack
 from tests.fakes.alerts_world import Judged, verdict_of
-from tests.fakes.one_table import ece_level_p
 
 RANDOM = tuple(random_cell(number, 5).population for number in range(12))
-DAILY = rules_of(shipped(), "daily")
 WEEKLY = rules_of(shipped(), "weekly")
 
 
@@ -165,42 +161,7 @@ def test_days_hold_the_rows_of_their_weeks() -> None:
     rows = drawn(LABELS[:1], 2, 500, np.random.default_rng(10))[PHISHING.name]
     days = rows.in_days()
     assert np.diff(days.starts).tolist() == [71, 71, 72, 71, 72, 71, 72] * 2
-    edges = equal_frequency_edges(rows.counts(0), 15)
-    for index, sums in enumerate(zip(*in_bins(days, edges), strict=True)):
-        table = bin_counts(days.counts(index), edges)
-        for found, wanted in zip(sums, (table.n, table.ws, table.wy), strict=True):
-            assert found == pytest.approx(wanted)
-
-
-def test_the_p_values_of_many_days_at_once_are_those_of_each() -> None:
-    rng = np.random.default_rng(11)
-    counts = [population.draw(rng, n) for population in (*POPULATIONS, *RANDOM) for n in (70, 700)]
-    tables = [bin_counts(each, equal_frequency_edges(each, 15)) for each in counts]
-    found = level_p(stack(tables), 0.04)
-    exact = np.array([ece_level_p(table, 0.04) for table in tables])
-    near = exact < 0.1  # ten times the rate
-    assert 5 <= near.sum() < len(near)
-    assert found[near] == pytest.approx(exact[near], abs=1e-9)
-    assert (found[~near] >= 0.1).all()
-
-
-def test_days_that_are_not_judged_could_not_have_fired() -> None:
-    rng = np.random.default_rng(12)
-    labels = LABELS[:6]
-    weekly = setting(labels, 7 * 120, 2, rng)
-    bad = [with_ece(label, error) for label, error in zip(labels, (0.06, 0.08, 0.1, 0.06, 0.12, 0.06), strict=True)]
-    rows = {name: part.in_days() for name, part in drawn(bad, 2, 7 * 120, rng).items()}
-    days = by_day(weekly)
-    every = {day: judged(days, rows, day, DAILY) for day in range(len(days.windows))}
-    fired = {day for day, verdicts in every.items() if any(v.outcome == "breach" for v in verdicts)}
-    possible = set(np.flatnonzero(may_fire(DAILY[0], days, rows)).tolist())
-    assert fired
-    assert fired <= possible
-    assert len(possible) < len(every)
-    chosen = dict(judged_days(days, rows, DAILY))
-    assert all(chosen[day] == every[day] for day in chosen)
-    names = [label.name for label in labels]
-    assert list(turned_off(days, chosen.items(), names)) == list(turned_off(days, every.items(), names)) != []
+    assert pool([days.counts(day) for day in range(7)]).digest() == rows.counts(0).digest()
 
 
 def test_what_comes_back_soon_is_counted_as_the_incident_it_was_and_what_comes_much_later_as_another() -> None:
