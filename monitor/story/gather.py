@@ -66,7 +66,7 @@ class Teller:
         """
         judged = {verdict.id: verdict for verdict in verdicts}
         return [
-            label_story(each, as_of=self.now)
+            self._told(each)
             if each.state is DiagnosisState.FINE
             else self._story([*self._before(each), each], None, judged, with_switch=switches)
             for each in diagnoses
@@ -93,8 +93,8 @@ class Teller:
         newest, trouble = diagnoses[-1], trouble_of(diagnoses)
         unsafe = newest.state is DiagnosisState.UNSAFE
         lead = None if trouble is None else self.lead(trouble, verdicts)
-        return label_story(
-            newest, as_of=self.now, trouble=trouble, incident=incident, lead=lead,
+        return self._told(
+            newest, trouble=trouble, incident=incident, lead=lead,
             switch=self.switch(newest.source, newest.label, against=unsafe) if with_switch else None,
         )  # fmt: skip
 
@@ -112,10 +112,18 @@ class Teller:
         key = diagnosis.source, diagnosis.label
         incident = incidents.get(key) if self.until is None else None
         if not diagnosis.is_trouble:
-            return label_story(diagnosis, as_of=self.now, incident=incident)
+            return self._told(diagnosis, incident=incident)
         switch = self.switch(*key, against=diagnosis.state is DiagnosisState.UNSAFE)
         lead = None if diagnosis.cost is not None else self.lead(diagnosis)
-        return label_story(diagnosis, as_of=self.now, incident=incident, switch=switch, lead=lead)
+        return self._told(diagnosis, incident=incident, switch=switch, lead=lead)
+
+    def _told(self, diagnosis: Diagnosis, **about: Any) -> LabelStory:
+        """The story of a diagnosis; where several sources have a label of this name, with its source."""
+        label, others = diagnosis.label, [each for each in self.config.sources if each != diagnosis.source]
+        shared = label is not None and any(
+            label in self._once("labels", source, make=self.store.known_labels) for source in others
+        )
+        return label_story(diagnosis, as_of=self.now, of_source=shared, **about)
 
     def diagnoses(self, source: str, label: str | None) -> list[Diagnosis]:
         """The diagnoses of a label in the last year, oldest first."""

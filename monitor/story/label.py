@@ -116,13 +116,14 @@ def label_story(
     incident: Incident | None = None,
     switch: SwitchStory | None = None,
     lead: Verdict | None = None,
+    of_source: bool = False,
 ) -> LabelStory:
     """The story of ``diagnosis``. ``trouble`` is the newest diagnosis with a trouble that still goes on, or just ended.
 
-    ``lead`` is the verdict that the trouble rests on first.
+    ``lead`` is the verdict that the trouble rests on first. ``of_source``: the name says of which source the label is.
     """
     source, label = diagnosis.source, diagnosis.label
-    name = who(Subject(source, label))
+    name = who(Subject(source, label)) + (f" of {clean(source)}" if of_source else "")
     about = diagnosis if diagnosis.is_trouble else trouble
     told = LabelStory(
         source, label, name, as_of, diagnosis, about, incident, switch, headline_of(diagnosis, name, incident, switch),

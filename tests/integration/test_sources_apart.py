@@ -16,8 +16,9 @@ import pytest
 from monitor.alerting.health.issues import findings
 from monitor.alerting.health.watchdog import observed, watch_monitor
 from monitor.core.windows import week
-from monitor.run import deliver
+from monitor.run import deliver, run_window
 from monitor.service.prometheus import exposition
+from monitor.story.gather import Teller
 from tests.fakes import slack
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
 
@@ -156,3 +157,13 @@ def test_metrics_keep_the_estimates_of_a_source_where_another_one_is_run(tmp_pat
         assert {source for source in ("tickets", "mails") if any(f'source="{source}"' in line for line in lines)} == {
             "tickets", "mails",
         }, name  # fmt: skip
+
+
+def test_a_label_of_two_sources_is_told_with_its_source(tmp_path: Path) -> None:
+    world = two_sources(tmp_path)
+    with world.opened() as monitor:
+        run_window(monitor, week(WEEKS[9], monitor.config.zone))
+        told = Teller.of(monitor).of_all()
+    names = {story.name for story in told if story.label is not None}
+    assert {"slipping of tickets", "slipping of mails"} <= names
+    assert all(story.headline.startswith(story.name) for story in told)
