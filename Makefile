@@ -109,8 +109,6 @@ check-style: $(VENV)/.installed
 simulate: install ## the statistical study: coverage, false alarms, power (more than an hour; OPTIONS=--quick)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.simulate $(OPTIONS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quiet $(filter --quick --resume --write-docs,$(OPTIONS))
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.class_mix $(filter --quick --write-docs,$(OPTIONS))
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.newest $(filter --quick --write-docs,$(OPTIONS))
 
 # OPTIONS="--quick": a look in a minute; "--write-docs": into benchmarks/results/.
 # Optional peers (netcal, torchmetrics, relplot; they bring torch): .venv/bin/pip install -c constraints.txt -e '.[peers]'
