@@ -112,7 +112,7 @@ simulate: install ## the statistical study: coverage, false alarms, power (more 
 
 # OPTIONS="--quick": a look in a minute; "--write-docs": into benchmarks/results/.
 # Optional peers (netcal, torchmetrics, relplot; they bring torch): .venv/bin/pip install -c constraints.txt -e '.[peers]'
-bench: install ## speed against peers, runs, replays, the gate, in one run (minutes; OPTIONS=--quick)
+bench: install ## speed against peers, replays, the gate, in one run (minutes; OPTIONS=--quick)
 	$(BIN)/python -m benchmarks.bench $(OPTIONS)
 
 serve: $(VENV)/.base ## the weekly and daily schedules in one process, nothing else to start
