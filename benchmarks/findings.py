@@ -23,9 +23,8 @@ def tables(findings: Findings) -> list[Table]:
                 coverage_table(cells, "95% intervals of labels that are (nearly) always right or never true")
             ],
         ),
-        ("elsewhere", lambda cells: [elsewhere_table(cells)]),
         ("dependent", lambda cells: [dependent_table(cells)]),
-        ("power", lambda lines: [power_table(lines), *drift_table(lines)]),
+        ("power", lambda lines: [power_table(lines)]),
     ]
     return [
         held_table(findings),
@@ -102,33 +101,6 @@ def coverage_table(cells: list[Tally], title: str = COVERED) -> Table:
     )
 
 
-def elsewhere_table(cells: list[Tally]) -> Table:
-    """The table of random populations."""
-    kinds: tuple[Kind, ...] = ("bootstrap", "analytic", "mce")
-    rows = [
-        (
-            str(cell.line[1]), str(cell.line[2]), f"{cell.line[3]}", f"{cell.share('bins'):.1f}", f"{cell.line[4]:,}",
-            f"{cell.share('bootstrap truth'):.3f}", f"{cell.share('bootstrap plug-in'):.3f}",
-            *(_covered(cell, kind) for kind in kinds), f"{cell.share('bootstrap width'):.3f}",
-        )
-        for cell in sorted(cells, key=lambda cell: (str(cell.line[2]), str(cell.line[1]), int(cell.line[4])))
-    ]  # fmt: skip
-    shapes = sorted({str(cell.line[2]) for cell in cells})
-    covered = [
-        f"{shape} gaps: "
-        + ", ".join(f"{kind} {_kept([c for c in cells if c.line[2] == shape], kind)}" for kind in kinds)
-        for shape in shapes
-    ]
-    columns = ("scores", "gaps", "bins asked", "bins", "rows", "true ECE", "mean plug-in")
-    return Table(
-        "Populations drawn at random: share of 95% intervals that held the truth",
-        (*columns, "bootstrap", "analytic", "MCE", "width, bootstrap"),
-        tuple(rows),
-        notes=(_repetitions(cells), *(f"Not significantly below .93, {line}." for line in covered)),
-        texts=2,
-    )
-
-
 def dependent_table(cells: list[Tally]) -> Table:
     """The table of clusters, with and without the cluster column, and of weights."""
     unknown = {(c.line[0], *c.line[2:]): c for c in cells if c.line[1] == "not known"}
@@ -151,10 +123,9 @@ def dependent_table(cells: list[Tally]) -> Table:
 
 def power_table(lines: list[Tally]) -> Table:
     """The table of changes from one week to the next."""
-    chosen = [line for line in lines if line.line[0] != "drift"]
     names = [rule.id for rule in rules_of(shipped(), "weekly") if rule.metric is not None]
     rows = []
-    for line in chosen:
+    for line in lines:
         weeks = int(line.line[4])
         seen = [line.share(f"seen in week {week + 1}") for week in range(weeks)]
         first = [f"{name} {line.share(f'{name} in week 1'):.3f}" for name in names if line.of(f"{name} in week 1")]
@@ -179,23 +150,3 @@ def _what(line: Tally) -> str:
     if kind == "fall":
         return f"precision above .8 falls to {by:.2f} on one label with 6% positives"
     return f"true ECE +{by:.2f} on {labels} of 20 labels"
-
-
-def drift_table(lines: list[Tally]) -> list[Table]:
-    """The tables of slow changes: how large they are when they are found."""
-    result = []
-    for line in (line for line in lines if line.line[0] == "drift"):
-        by, weeks = float(line.line[1]), int(line.line[4])
-        found_share = 0.0
-        rows = []
-        for week in range(1, weeks + 1):
-            found_share += line.share(f"seen in week {week}")
-            rows.append((f"{week}", f"+{by * week:.3f}", f"{found_share:.3f}"))
-        result.append(
-            Table(
-                f"A slow change: true ECE +{by:.3f} a week on one of 20 labels, {line.line[3]:,} rows a week",
-                ("week", "true change", "seen so far"), tuple(rows),
-                notes=(f"{line.count:,} labels, by ece-increase alone, whose threshold is a change of .02.",), texts=0,
-            )
-        )  # fmt: skip
-    return result

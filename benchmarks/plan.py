@@ -15,7 +15,6 @@ from typing import Protocol
 
 from benchmarks.coverage import WALLS as NEAR_WALLS
 from benchmarks.coverage import Cell, Kind, coverage_cells, in_parts
-from benchmarks.elsewhere import random_cells
 from benchmarks.populations import POPULATIONS, WALLS, Population
 from benchmarks.power import ECE_RULE, PRECISION, Change, Planted
 from benchmarks.sampling import Clustered, Sampling, Thinned, Weighted
@@ -23,7 +22,7 @@ from benchmarks.tally import Line, Tally, together
 
 SEED = 20260101
 WORKERS = 2
-PARTS = ("coverage", "walls", "dependent", "elsewhere", "power")
+PARTS = ("coverage", "walls", "dependent", "power")
 DEPENDENT = tuple(
     each for each in POPULATIONS if each.name in ("calibrated", "temperature 1.5", "verbal, temperature 1.5")
 )
@@ -48,16 +47,13 @@ class Task(Protocol):
 class Plan:
     """How much is simulated.
 
-    ``repetitions`` of every cell of ``sizes`` and of ``dependent`` rows; ``elsewhere``: populations drawn at
-    random, and repetitions of each; ``power``: changed labels of each line, ``drifts`` of the slow one.
+    ``repetitions`` of every cell of ``sizes`` and of ``dependent`` rows; ``power``: changed labels of each line.
     """
 
     repetitions: int
     sizes: tuple[int, ...]
     dependent: tuple[int, ...]
-    elsewhere: tuple[int, int]
     power: int
-    drifts: int
     seed: int = SEED
 
     def tasks(self, parts: Iterable[str] = PARTS) -> list[Task]:
@@ -66,7 +62,6 @@ class Plan:
             "coverage": lambda: coverage_cells(POPULATIONS, self.sizes, self.repetitions, self.seed),
             "walls": lambda: coverage_cells(WALLS, (FEW, *self.sizes), self.repetitions, self.seed, NEAR_WALLS),
             "dependent": self._dependent,
-            "elsewhere": lambda: random_cells(*self.elsewhere, self.seed + 1),
             "power": self._power,
         }
         chosen = set(parts)
@@ -103,7 +98,6 @@ class Plan:
             ("rise", 0.05, 3, 2000, 2, (), self.power),
             ("rise", 0.03, 1, 5000, 4, (ECE_RULE,), self.power),
             ("fall", PRECISION, 1, 5000, 2, (), self.power),
-            ("drift", 0.005, 1, 5000, 16, (ECE_RULE,), self.drifts),
         ]
         return [
             Planted(kind, by, labels, n, weeks, number, self.seed + 2, rules, min(TIMES, changes))
@@ -114,11 +108,11 @@ class Plan:
 
 
 FULL = Plan(
-    repetitions=1000, sizes=(200, 1000, 5000, 20_000), dependent=(200, 1000, 5000), elsewhere=(60, 500),
-    power=1000, drifts=60,
+    repetitions=1000, sizes=(200, 1000, 5000, 20_000), dependent=(200, 1000, 5000),
+    power=1000,
 )  # fmt: skip
 QUICK = Plan(
-    repetitions=25, sizes=(200, 5000), dependent=(1000,), elsewhere=(6, 10), power=3, drifts=1,
+    repetitions=25, sizes=(200, 5000), dependent=(1000,), power=3,
 )  # fmt: skip
 
 

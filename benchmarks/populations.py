@@ -67,25 +67,22 @@ def mixture(likely: float, high: Shape = (6.0, 1.8), low: Shape = (0.8, 8.0)) ->
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The true probability behind a score s: expit(logit(s) / temperature + offset), then steps and waves.
+    """The true probability behind a score s: expit(logit(s) / temperature + offset), then steps.
 
     At temperature 1 and offset 0 scores are calibrated. Above temperature 1 they are too extreme
     (overconfident), below 1 underconfident; with a negative offset they are too high everywhere. A step
-    (low, high, by) changes the probabilities of scores in (low, high], a wave (amplitude, periods, phase) all of them.
+    (low, high, by) changes the probabilities of scores in (low, high].
     """
 
     temperature: float = 1.0
     offset: float = 0.0
     steps: tuple[tuple[float, float, float], ...] = ()
-    waves: tuple[tuple[float, float, float], ...] = ()
 
     def worth(self, score: Floats) -> Floats:
         """The true probability behind each score, in [0, 1]."""
         worth = expit(logit(score) / self.temperature + self.offset)
         for low, high, by in self.steps:
             worth = worth + by * ((score > low) & (score <= high))
-        for amplitude, periods, phase in self.waves:
-            worth = worth + amplitude * np.sin(2 * np.pi * (periods * score + phase))
         return np.asarray(np.clip(worth, 0.0, 1.0))
 
 

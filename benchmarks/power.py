@@ -15,7 +15,7 @@ from benchmarks.weeks import ByLabel, Setting, drawn, judged, rules_of, setting,
 from monitor.config.model import Rule
 from monitor.core.records import Verdict
 
-Change = Literal["rise", "drift", "fall"]
+Change = Literal["rise", "fall"]
 
 ECE_RULE = "ece-increase"
 PRECISION = 0.59  # the precision after the fall; about .89 before it
@@ -28,7 +28,6 @@ class Planted:
     """A change of some of twenty labels after a few quiet weeks.
 
     * ``rise``: the true ECE of three labels (or one) is larger by ``by`` from one week to the next;
-    * ``drift``: that of one label grows by ``by`` a week;
     * ``fall``: the precision above .8 of the label with six positives in a hundred falls to ``by``.
 
     ``rules`` are those that are judged (empty: all weekly ones). At most ``weeks`` weeks are judged, and none after
@@ -56,7 +55,7 @@ class Planted:
     @property
     def cost(self) -> float:
         """The approximate seconds."""
-        weeks = {"rise": 1.3, "fall": 1.2, "drift": 7.0}[self.kind] * self.times
+        weeks = {"rise": 1.3, "fall": 1.2}[self.kind] * self.times
         return weeks * len(LABELS) * SECONDS_A_LABEL_WEEK * (0.5 if self.rules else 1.0) + 0.1 + 1e-5 * self.n
 
     def run(self) -> list[Tally]:
@@ -82,7 +81,7 @@ class Planted:
         rows: ByLabel = drawn(LABELS, _quiet(), self.n, rng)
         unseen = names
         for week in range(1, self.weeks + 1):
-            now = drawn([self._after(each, week) if each.name in names else each for each in LABELS], 1, self.n, rng)
+            now = drawn([self._after(each) if each.name in names else each for each in LABELS], 1, self.n, rng)
             rows = {name: part.then(now[name]) for name, part in rows.items()}
             breaches = [
                 verdict for verdict in judged(weekly, rows, _quiet() + week - 1, rules) if verdict.outcome == "breach"
@@ -98,11 +97,11 @@ class Planted:
     def _asks(self, rule: Rule) -> bool:
         return rule.metric is not None and (not self.rules or rule.id in self.rules)
 
-    def _after(self, label: Population, week: int) -> Population:
-        """The population of the label in this week after the change."""
+    def _after(self, label: Population) -> Population:
+        """The population of the label after the change."""
         if self.kind == "fall":
             return less_precise(label, self.by, ABOVE)
-        return raised(label, self.by * week if self.kind == "drift" else self.by)
+        return raised(label, self.by)
 
     def _seen(self, breaches: Iterable[Verdict], week: int, sums: Counter[str]) -> frozenset[str]:
         """The labels that are found now: a change of the ECE only by the rule on it, a fall by any rule."""
