@@ -7,13 +7,13 @@ with the *same* true error would show.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 
-from monitor.core.counts import BinCounts, Floats
+from monitor.core.counts import INDEPENDENT, BinCounts, Floats
 from monitor.core.records import Interval
 from monitor.inference.gaps import (
     ROUNDING,
@@ -60,12 +60,21 @@ def mover(e0: Interval, e1: Interval) -> tuple[float, float]:
     return float(change - down), float(change + up)
 
 
-def has_rows(*tables: BinCounts) -> bool:
-    """Whether each of these tables has a row with weight above 0."""
-    return all((table.w > 0).any() for table in tables)
-
-
 Effects = tuple[float, float]
+T = TypeVar("T", BinCounts, Pair)
+
+
+def of_filled(tables: Sequence[T], found: Callable[[list[T], list[int]], Floats], otherwise: float) -> list[float]:
+    """What is ``found`` of those tables (or pairs) that have rows, by their places; ``otherwise`` for the others."""
+    answers = np.full(len(tables), otherwise)
+    places = [place for place, one in enumerate(tables) if _has_rows(*(one if isinstance(one, tuple) else (one,)))]
+    if places:
+        answers[places] = found([tables[place] for place in places], places)
+    return answers.tolist()
+
+
+def _has_rows(*tables: BinCounts) -> bool:
+    return all((table.w > 0).any() for table in tables)
 
 
 def ece_increase_ps(
@@ -84,12 +93,14 @@ def ece_increase_ps(
     >>> [p < 0.0001 for p in ece_increase_ps([(now, then), (then, now)])]
     [True, False]
     """
-    found = np.ones(len(pairs))
-    filled = [row for row, pair in enumerate(pairs) if has_rows(*pair)]
-    for row, same in zip(filled, same_errors([pairs[row] for row in filled], confidence), strict=True):
-        now, then = (1.0, 1.0) if effects is None else effects[row]
-        found[row] = tail(same.change, same.now.spread(now) - same.then.spread(then)).max()
-    return found.tolist()
+    known = [INDEPENDENT] * len(pairs) if effects is None else effects
+
+    def p_values(with_rows: Sequence[Pair], places: Sequence[int]) -> Floats:
+        same = zip(same_errors(with_rows, confidence), (known[place] for place in places), strict=True)
+        tails = (tail(one.change, one.now.spread(now) - one.then.spread(then)) for one, (now, then) in same)
+        return np.array([each.max() for each in tails])
+
+    return of_filled(pairs, p_values, 1.0)
 
 
 def ece_rate_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.95) -> float:
@@ -98,7 +109,7 @@ def ece_rate_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.
     As :func:`ece_increase_ps`, but if both windows had the gaps of their pooled rows, so that a change of traffic is
     not detected.
     """
-    if not has_rows(window, baseline):
+    if not _has_rows(window, baseline):
         return 1.0
     pooled = pool_bins([baseline, window])
     (error,) = _each_limits([(pooled,)], confidence)
@@ -171,13 +182,12 @@ def mce_increase_ps(pairs: Sequence[Pair]) -> list[float]:
     large as the observed one if both windows had the debiased gaps of their pooled rows (see ``maximum_change.py``),
     each with its own scores and numbers of rows. It is never below 1e-10, which covers rounding.
     """
-    found = np.ones(len(pairs))
-    filled = [row for row, pair in enumerate(pairs) if has_rows(*pair)]
-    if filled:
-        with_rows = [pairs[row] for row in filled]
+
+    def p_values(with_rows: Sequence[Pair], _: Sequence[int]) -> Floats:
         now, then = (np.abs(stack(tables).gap).max(axis=1, initial=0.0) for tables in zip(*with_rows, strict=True))
-        found[filled] = np.maximum(unchanged(with_rows).chance(now - then), LEAST_P)
-    return found.tolist()
+        return np.maximum(unchanged(with_rows).chance(now - then), LEAST_P)
+
+    return of_filled(pairs, p_values, 1.0)
 
 
 @each_by_content
@@ -197,12 +207,8 @@ def ece_level_ps(tables: Sequence[BinCounts], threshold: float, *, side: Side = 
     >>> ece_level_ps([off], 0.1)[0] < 0.001, ece_level_ps([off], 0.3)[0] > 0.999
     (True, True)
     """
-    found = np.ones(len(tables))
-    filled = [row for row, bins in enumerate(tables) if has_rows(bins)]
-    if filled:
-        stacked = stack([tables[row] for row in filled])
-        found[filled] = (_ece_above if side == "above" else _ece_below)(stacked, threshold)
-    return found.tolist()
+    p_values = _ece_above if side == "above" else _ece_below
+    return of_filled(tables, lambda with_rows, _: p_values(stack(with_rows), threshold), 1.0)
 
 
 def _ece_above(tables: GapTables, threshold: float) -> Floats:
@@ -234,13 +240,12 @@ def mce_level_ps(merged: Sequence[BinCounts], threshold: float, *, side: Side = 
     >>> mce_level_ps([off], 0.1)[0] < 0.001, mce_level_ps([off], 0.25, side="below")[0] < 0.001
     (True, True)
     """
-    found = np.ones(len(merged))
-    filled = [row for row, bins in enumerate(merged) if has_rows(bins)]
-    if filled:
-        tables = stack([merged[row] for row in filled])
-        largest = np.abs(tables.gap).max(axis=1, initial=0.0)
-        found[filled] = (p_above if side == "above" else p_below)(tables, largest, threshold)
-    return found.tolist()
+
+    def p_values(with_rows: Sequence[BinCounts], _: Sequence[int]) -> Floats:
+        tables = stack(with_rows)
+        return (p_above if side == "above" else p_below)(tables, np.abs(tables.gap).max(axis=1, initial=0.0), threshold)
+
+    return of_filled(merged, p_values, 1.0)
 
 
 def p_above(tables: GapTables, largest: Floats, threshold: float) -> Floats:

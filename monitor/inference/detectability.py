@@ -6,14 +6,14 @@ power at the unadjusted ``rate``. None means that not even the largest possible 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
-from monitor.core.counts import BinCounts, Bools, Floats, Ints
-from monitor.inference.change import Effects, Side, at_errors, has_rows, p_above, p_below, same_errors
+from monitor.core.counts import INDEPENDENT, BinCounts, Bools, Floats, Ints
+from monitor.inference.change import Effects, Side, at_errors, of_filled, p_above, p_below, same_errors
 from monitor.inference.gaps import ROUNDING, EceMoments, GapTables, at_walls, farther, stack, tail, with_gaps
 from monitor.inference.maximum import points, stays_within
 from monitor.inference.maximum_change import Pair, unchanged
@@ -21,17 +21,10 @@ from monitor.inference.search import smallest
 
 PLANNED = 24
 """Values of the baseline's MCE in planning: the power is that of twice as many to .02."""
-T = TypeVar("T", BinCounts, Pair)
 
 
-def _of_filled(tables: Sequence[T], found: Callable[[list[T]], Floats]) -> list[float | None]:
-    """What is ``found`` for those tables (or pairs) that have rows; None for the others, and for NaN."""
-    filled = [row for row, each in enumerate(tables) if has_rows(*(each if isinstance(each, tuple) else (each,)))]
-    answers: list[float | None] = [None] * len(tables)
-    if filled:
-        for row, number in zip(filled, found([tables[row] for row in filled]).tolist(), strict=True):
-            answers[row] = None if np.isnan(number) else number
-    return answers
+def _known(found: Sequence[float]) -> list[float | None]:
+    return [None if math.isnan(number) else number for number in found]
 
 
 def _exceeded(at: EceMoments, probability: float) -> Floats:
@@ -68,17 +61,16 @@ def ece_increase_detectables(
     [0.04]
     """
 
-    known = [(1.0, 1.0)] * len(pairs) if effects is None else effects
-    filled = np.array([effect for pair, effect in zip(pairs, known, strict=True) if has_rows(*pair)])
+    known = np.array([INDEPENDENT] * len(pairs) if effects is None else effects)
 
-    def rises(with_rows: Sequence[Pair]) -> Floats:
+    def rises(with_rows: Sequence[Pair], places: Sequence[int]) -> Floats:
         def asked(windows: Sequence[BinCounts], rows: Sequence[int]) -> tuple[Floats, Floats]:
             chosen = [(window, with_rows[row][1]) for window, row in zip(windows, rows, strict=True)]
-            return _ece_rises(chosen, rate, power, confidence, filled[list(rows)])
+            return _ece_rises(chosen, rate, power, confidence, known[places][list(rows)])
 
         return _either_way([window for window, _ in with_rows], asked)
 
-    return _of_filled(pairs, rises)
+    return _known(of_filled(pairs, rises, math.nan))
 
 
 def _ece_rises(
@@ -160,7 +152,7 @@ def ece_level_detectables(
 
         return smallest(seen, power, 2 * stacked.noise), at_walls(stacked) - start if above else np.full_like(start, 2)
 
-    return _of_filled(tables, lambda with_rows: _either_way(with_rows, asked))
+    return _known(of_filled(tables, lambda with_rows, _: _either_way(with_rows, asked), math.nan))
 
 
 def _middle_bins(n: Floats, rate: Floats, filled: Bools) -> Ints:
@@ -182,7 +174,7 @@ def mce_increase_detectables(merged: Sequence[Pair], *, rate: float, power: floa
     >>> [round(found, 2) for found in mce_increase_detectables([(now, then)], rate=0.01)]
     [0.04]
     """
-    return _of_filled(merged, lambda with_rows: _mce_rises(with_rows, rate, power))
+    return _known(of_filled(merged, lambda with_rows, _: _mce_rises(with_rows, rate, power), math.nan))
 
 
 def _mce_rises(pairs: Sequence[Pair], rate: float, power: float) -> Floats:
@@ -216,7 +208,8 @@ def mce_level_detectables(
     [0.05]
     """
     found = _above if side == "above" else _below
-    return _of_filled(merged, lambda with_rows: found(stack(with_rows), threshold, rate, power))
+    rises = of_filled(merged, lambda with_rows, _: found(stack(with_rows), threshold, rate, power), math.nan)
+    return _known(rises)
 
 
 def _above(tables: GapTables, threshold: float, rate: float, power: float) -> Floats:
