@@ -25,6 +25,8 @@ _USUAL = 4.0  # rows at the usual hit rate that are added to a window's own for 
 _SHAPES: Mapping[LabelProblem, tuple[float, float]] = {
     LabelProblem.LESS_ACCURATE: (1.0, 0.0), LabelProblem.MISSES: (1.0, 0.0), LabelProblem.UNDERCONFIDENT: (-1.0, 1.0),
 }  # fmt: skip
+_OF_OVERCONFIDENCE = (1.0, 1.0)
+"""The sign and the claims of :class:`WeeklyEvidence`, by problem."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,11 +95,6 @@ class WeeklyEvidence:
         return Level("before", float(weight @ value[before] / weight.sum()), float(1 / weight.sum())), after
 
 
-def shape_of(problem: LabelProblem) -> tuple[float, float]:
-    """The sign and the claims of :class:`WeeklyEvidence` for a problem; by default those of overconfidence."""
-    return _SHAPES.get(problem, (1.0, 1.0))
-
-
 def weekly_evidence(
     windows: Sequence[PastWindow],
     label: str | None,
@@ -126,11 +123,9 @@ def weekly_evidence(
     first = sum(1 for window in used if not_before is not None and window.window.start < not_before)
     names = tuple(window.window.name for window in used)
     first = min(first, max(len(names) - 1, 0))
-    return WeeklyEvidence(names, segments, *_three(table), *shape_of(problem), first=first)
-
-
-def _three(table: Floats) -> tuple[Floats, Floats, Floats]:
-    return table[0], table[1], table[2]
+    rows, claimed, kept = table
+    sign, claims = _SHAPES.get(problem, _OF_OVERCONFIDENCE)
+    return WeeklyEvidence(names, segments, rows, claimed, kept, sign, claims, first)
 
 
 def _numbers(promise: Promise | None) -> tuple[float, float, float]:

@@ -24,7 +24,7 @@ from monitor.core.files import write_whole
 from monitor.core.records import ShiftResult, Subject, Window, part_left_out
 from monitor.core.redaction import without_secrets
 from monitor.evaluation.shift.counts_tests import Effect, shift_result
-from monitor.evaluation.shift.feature_tests import Kind, column_tests, values_of
+from monitor.evaluation.shift.feature_tests import Kind, chi_square, column_tests, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +39,7 @@ METHODS: Mapping[str, str] = {"numerical": "wasserstein", "categorical": "jensen
 EVIDENTLY_BINS = 10  # of the small histograms of its table
 MISSING = "missing"
 NAMED_CATEGORIES = 5
+_FEW_ROWS = Effect(None, None, {"reason": f"fewer than {MIN_ROWS} rows"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +87,9 @@ def feature_drift(
             results.append(part_left_out(source, window, "page", why))
     for column in columns:
         sizes = int(column.now.notna().sum()), int(column.then.notna().sum())
-        usual = [] if column.problem else [*column_tests(column.now, column.then, column.kind), *_of_values(column)]
-        drift = Effect(None, None, {"reason": column.problem}) if column.problem else _distance(column)
+        tests = [] if column.problem else column_tests(column.now, column.then, column.kind)
+        usual = [*tests, *_of_values(column)] if tests else []
+        drift = Effect(None, None, {"reason": column.problem}) if column.problem else _as_evidently(column, dict(tests))
         results += [_missing(source, window, column), _empty(source, window, column)]
         for name, effect in (*usual, (f"evidently:{METHODS[column.kind]}", drift)):
             results.append(shift_result(Subject(source, None), window, name, column.name, effect=effect, rows=sizes))
@@ -139,33 +141,28 @@ def _problem(kind: Kind, now: pd.Series[Any], then: pd.Series[Any]) -> str | Non
 
 def _missing(source: str, window: Window, column: _Column) -> ShiftResult:
     """The change of the share of missing values."""
-    sizes = (len(column.now), len(column.then))
-    missing = (int(column.now.isna().sum()), int(column.then.isna().sum()))
-    statistic, p_value, detail = None, None, {"reason": f"fewer than {MIN_ROWS} rows"}
-    if min(sizes) >= MIN_ROWS:
-        shares = [absent / size for absent, size in zip(missing, sizes, strict=True)]
-        statistic, p_value = shares[0] - shares[1], _two_shares(missing, sizes)
-        detail = {"share": shares[0], "share_baseline": shares[1]}  # type: ignore[dict-item]
-    return ShiftResult(Subject(source, None), window, MISSING, column.name, statistic, p_value, *sizes, detail)
+    now, then = (side.isna() for side in (column.now, column.then))
+    effect = _FEW_ROWS
+    if min(len(now), len(then)) >= MIN_ROWS:
+        share, before = float(now.mean()), float(then.mean())
+        table = np.array([[side.sum(), (~side).sum()] for side in (now, then)], dtype=float)
+        effect = Effect(share - before, chi_square(table).p_value, {"share": share, "share_baseline": before})
+    return _of_all_rows(source, window, column, MISSING, effect)
 
 
 def _empty(source: str, window: Window, column: _Column) -> ShiftResult:
     """1 where no value is left, else 0, with the chance of that at the reference's share of missing values."""
-    sizes = (len(column.now), len(column.then))
-    effect = Effect(None, None, {"reason": f"fewer than {MIN_ROWS} rows"})
-    if min(sizes) >= MIN_ROWS:
+    effect = _FEW_ROWS
+    if min(len(column.now), len(column.then)) >= MIN_ROWS:
         emptied = bool(column.now.isna().all() and column.then.notna().any())
-        share = (int(column.then.isna().sum()) + 1) / (sizes[1] + 1)
-        effect = Effect(float(emptied), float(share ** sizes[0]) if emptied else 1.0)
-    return shift_result(Subject(source, None), window, "empty", column.name, effect=effect, rows=sizes)
+        share = (int(column.then.isna().sum()) + 1) / (len(column.then) + 1)
+        effect = Effect(float(emptied), float(share ** len(column.now)) if emptied else 1.0)
+    return _of_all_rows(source, window, column, "empty", effect)
 
 
-def _two_shares(missing: Sequence[int], sizes: Sequence[int]) -> float:
-    """The chi-square p-value of two shares; 1 where nothing, or everything, is missing on both sides."""
-    if sum(missing) in (0, sum(sizes)):
-        return 1.0
-    table = [[absent, size - absent] for absent, size in zip(missing, sizes, strict=True)]
-    return float(scipy.stats.chi2_contingency(table, correction=False).pvalue)
+def _of_all_rows(source: str, window: Window, column: _Column, test: str, effect: Effect) -> ShiftResult:
+    rows = len(column.now), len(column.then)
+    return shift_result(Subject(source, None), window, test, column.name, effect=effect, rows=rows)
 
 
 def _of_values(column: _Column) -> list[tuple[str, Effect]]:
@@ -196,19 +193,13 @@ def _constant(now: pd.Series[Any], then: pd.Series[Any]) -> Effect:
     return Effect(1 - same, float(same ** len(now)), {"value": str(only)})
 
 
-def _distance(column: _Column) -> Effect:
-    """Evidently's drift of the column, computed by SciPy: its methods ``wasserstein`` and ``jensenshannon``."""
-    now, then, method = column.now.dropna(), column.then.dropna(), METHODS[column.kind]
-    if column.kind == "numerical":  # in standard deviations; Evidently divides by .001 at least
-        value: float = scipy.stats.wasserstein_distance(then, now) / max(float(np.std(then)), 0.001)
-    else:
-        both = values_of(now, then)
-        shares = [each.value_counts(normalize=True).reindex(both, fill_value=0.0).to_numpy() for each in (then, now)]
-        value = float(scipy.spatial.distance.jensenshannon(shares[0], shares[1]))
-    if not np.isfinite(value):
+def _as_evidently(column: _Column, tests: Mapping[str, Effect]) -> Effect:
+    """Evidently's drift of the column: its methods ``wasserstein`` and ``jensenshannon`` are distances tested here."""
+    value = tests["wasserstein" if column.kind == "numerical" else "jensen_shannon"].statistic
+    if value is None or not np.isfinite(value):
         return Effect(None, None, {"reason": "no finite distance"})
-    detail = {"drifted": bool(value >= DRIFT_THRESHOLD), "method": method, "threshold": DRIFT_THRESHOLD}
-    return Effect(value, None, detail)
+    method, drifted = METHODS[column.kind], bool(value >= DRIFT_THRESHOLD)
+    return Effect(value, None, {"drifted": drifted, "method": method, "threshold": DRIFT_THRESHOLD})
 
 
 def _can_be_drawn(column: _Column) -> bool:

@@ -31,7 +31,7 @@ def column_tests(now: pd.Series[Any], then: pd.Series[Any], kind: Kind) -> list[
         ks, distance = Effect(float(found.statistic), float(found.pvalue)), _wasserstein(*values)
         return [("ks", ks), ("psi", _psi(table)), ("wasserstein", distance), ("jensen_shannon", _jensen_shannon(table))]
     table = _categories(now.dropna(), then.dropna())
-    return [("chi_square", _chi_square(table)), ("psi", _psi(table)), ("jensen_shannon", _jensen_shannon(table))]
+    return [("chi_square", chi_square(table)), ("psi", _psi(table)), ("jensen_shannon", _jensen_shannon(table))]
 
 
 def _wasserstein(now: Floats, then: Floats) -> Effect:
@@ -71,8 +71,9 @@ def _psi(table: Floats) -> Effect:
     return Effect(float(np.sum((shares[0] - shares[1]) * np.log(shares[0] / shares[1]))), None)
 
 
-def _chi_square(table: Floats) -> Effect:
+def chi_square(table: Floats) -> Effect:
     """Pearson's chi-square with Cramer's V; 0 and p-value 1 where both sides have the same single value."""
+    table = table[:, table.any(axis=0)]
     if table.shape[1] < 2:
         return Effect(0.0, 1.0)
     found = scipy.stats.chi2_contingency(table, correction=False)
