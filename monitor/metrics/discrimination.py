@@ -187,21 +187,21 @@ def area_of_precision_recall(two: Classes) -> Area:
     return Area(area, variance * two.design_effect * bessel(two.hits))
 
 
-def with_unseen_hit(two: Classes, *, at_top: bool = False) -> Classes:
-    """The classes with half a hit more, below (or above) all scores.
+def with_unseen_hit(two: Classes, *, at_top: bool = False, part: float = 0.5) -> Classes:
+    """The classes with half a hit (or another ``part`` of one) more, below (or above) all scores.
 
     Variances estimated from few, well separated rows are too small, and zero if no pair is out of order, because no
     misplaced row has been seen yet. Half of one, as Agresti & Coull 1998 add successes and failures to a share, keeps
     the coverage of intervals from three hits on.
     """
-    mass, square = float(two.hit.sum()) / two.hits / 2, float(two.hit_square.sum()) / two.hits / 2
-    side = -1 if at_top else 0
+    mass, square = (float(each.sum()) / two.hits * part for each in (two.hit, two.hit_square))
+    place = len(two.hit) if at_top else 0
     return replace(
         two,
-        hit=_put(two.hit, side, mass),
-        hit_square=_put(two.hit_square, side, square),
-        miss=_put(two.miss, side, 0.0),
-        miss_square=_put(two.miss_square, side, 0.0),
+        hit=np.insert(two.hit, place, mass),
+        hit_square=np.insert(two.hit_square, place, square),
+        miss=np.insert(two.miss, place, 0.0),
+        miss_square=np.insert(two.miss_square, place, 0.0),
     )
 
 
@@ -211,14 +211,7 @@ def with_unseen_miss_on_top(two: Classes) -> Classes:
     A precision-recall curve begins with the highest scores: a single miss there costs more than any other row, and if
     misses are rare there, none has been seen. Half a miss would widen intervals more than needed.
     """
-    mass, square = float(two.miss.sum()) / two.misses / 4, float(two.miss_square.sum()) / two.misses / 4
-    return replace(
-        two,
-        hit=_put(two.hit, -1, 0.0),
-        hit_square=_put(two.hit_square, -1, 0.0),
-        miss=_put(two.miss, -1, mass),
-        miss_square=_put(two.miss_square, -1, square),
-    )
+    return _swap(with_unseen_hit(_swap(two), at_top=True, part=0.25))
 
 
 def with_unseen_pair(two: Classes, area: float | None = None) -> Classes:
@@ -233,10 +226,6 @@ def with_unseen_pair(two: Classes, area: float | None = None) -> Classes:
 
 def _swap(two: Classes) -> Classes:
     return Classes(two.miss, two.hit, two.miss_square, two.hit_square, two.design_effect)
-
-
-def _put(values: Floats, side: int, value: float) -> Floats:
-    return np.concatenate(([value], values) if side == 0 else (values, [value]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

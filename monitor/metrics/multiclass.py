@@ -50,44 +50,9 @@ def class_f1(matrix: Floats) -> Floats:
     return over(2 * _diagonal(matrix), matrix.sum(axis=-1) + matrix.sum(axis=-2))
 
 
-def macro_precision(matrix: Floats) -> Floats:
-    """The mean over classes of the precision. (..., K, K) -> (...)."""
-    return _average(class_precision(matrix), 1.0)
-
-
-def macro_recall(matrix: Floats) -> Floats:
-    """The mean over classes of the recall; also called balanced accuracy. (..., K, K) -> (...)."""
-    return _average(class_recall(matrix), 1.0)
-
-
-def macro_f1(matrix: Floats) -> Floats:
-    """The mean over classes of F1. (..., K, K) -> (...)."""
-    return _average(class_f1(matrix), 1.0)
-
-
-def weighted_precision(matrix: Floats) -> Floats:
-    """The mean over classes of the precision, each by its actual items. (..., K, K) -> (...)."""
-    return _average(class_precision(matrix), matrix.sum(axis=-1))
-
-
-def weighted_recall(matrix: Floats) -> Floats:
-    """The mean over classes of the recall, each by its actual items: the accuracy. (..., K, K) -> (...)."""
-    return _average(class_recall(matrix), matrix.sum(axis=-1))
-
-
-def weighted_f1(matrix: Floats) -> Floats:
-    """The mean over classes of F1, each by its actual items. (..., K, K) -> (...)."""
-    return _average(class_f1(matrix), matrix.sum(axis=-1))
-
-
-def micro_f1(matrix: Floats) -> Floats:
-    """F1 of all classes' true and false positives and negatives together, which is the accuracy. (..., K, K) -> (...).
-
-    2 TP / (2 TP + FP + FN): each wrong item is one false positive and one false negative.
-    """
-    right = np.trace(matrix, axis1=-2, axis2=-1)
-    wrong = matrix.sum(axis=(-2, -1)) - right
-    return over(2 * right, 2 * right + 2 * wrong)
+def average(of: Measure, *, weighted: bool) -> Measure:
+    """The mean over classes of a measure ``of`` each, of equal weight or each by its actual items."""
+    return lambda matrix: _average(of(matrix), matrix.sum(axis=-1) if weighted else 1.0)
 
 
 def kappa(matrix: Floats) -> Floats:
@@ -306,16 +271,17 @@ def _of_matrix(name: str, title: str, of: Measure) -> RowStatistic:
 
 STATISTICS: tuple[RowStatistic, ...] = (
     _of_matrix("top1_accuracy", "Top-1 accuracy", accuracy),
-    _of_matrix("macro_precision", "Macro precision", macro_precision),
-    _of_matrix("macro_recall", "Macro recall", macro_recall),
-    _of_matrix("macro_f1", "Macro F1", macro_f1),
-    _of_matrix("weighted_precision", "Weighted precision", weighted_precision),
-    _of_matrix("weighted_recall", "Weighted recall", weighted_recall),
-    _of_matrix("weighted_f1", "Weighted F1", weighted_f1),
-    _of_matrix("micro_f1", "Micro F1", micro_f1),
+    _of_matrix("macro_precision", "Macro precision", average(class_precision, weighted=False)),
+    _of_matrix("macro_recall", "Macro recall", average(class_recall, weighted=False)),
+    _of_matrix("macro_f1", "Macro F1", average(class_f1, weighted=False)),
+    _of_matrix("weighted_precision", "Weighted precision", average(class_precision, weighted=True)),
+    _of_matrix("weighted_recall", "Weighted recall", accuracy),
+    _of_matrix("weighted_f1", "Weighted F1", average(class_f1, weighted=True)),
+    _of_matrix("micro_f1", "Micro F1", accuracy),
     _of_matrix("kappa", "Cohen's kappa", kappa),
     _of_matrix("multiclass_mcc", "Matthews correlation", matthews),
 )
+"""The weighted recall and the micro F1 of items with one label each are the accuracy."""
 AREAS: Mapping[str, str] = {
     "auc_ovo": "One-vs-one AUC",
     "auc_ovr_macro": "One-vs-rest AUC",

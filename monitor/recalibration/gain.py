@@ -364,7 +364,7 @@ def gains_of(estimates: Sequence[Estimate]) -> dict[Method, Gain]:
     by_name = {name: method for method, name in METRIC_OF.items()}
     found = ((by_name.get(one.metric), one.detail) for one in estimates)
     return {
-        method: Gain(method, _read(detail["before"]), _read(detail["after"]), int(detail["n"]), None, _sure(detail))
+        method: Gain(method, _read(detail["before"]), _read(detail["after"]), int(detail["n"]), None, detail["sure"])
         for method, detail in found
         if method is not None and "before" in detail
     }
@@ -372,9 +372,4 @@ def gains_of(estimates: Sequence[Estimate]) -> dict[Method, Gain]:
 
 def _read(detail: Mapping[str, Any]) -> ScoreQuality:
     ece = Interval(detail["ece"], detail["ece_low"], detail["ece_high"], None)
-    return ScoreQuality(ece, detail["brier"], detail["nll"], detail.get("mce"))
-
-
-def _sure(detail: Mapping[str, Any]) -> float:
-    """0 for what was stored before it was measured."""
-    return float(detail.get("sure", 0.0))
+    return ScoreQuality(ece, detail["brier"], detail["nll"], detail["mce"])
