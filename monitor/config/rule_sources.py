@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.config.model import OF_BANDS, Config, Rule, SourceConfig, SourceKind
+from monitor.config.model import OF_BANDS, Config, Rule, SourceConfig
 from monitor.core.records import SCORE_BAND
 from monitor.metrics.names import EXPECTED, can_give
 
@@ -17,12 +17,9 @@ def can_judge(rule: Rule, source: SourceConfig) -> bool:
     """
     if rule.metric in EXPECTED and source.unresolved is None:
         return False
-    return _gives(rule, source.kind) and (rule.scope != "segments" or bool(segment_columns(rule, source)))
-
-
-def _gives(rule: Rule, kind: SourceKind) -> bool:
-    """Whether a source of this kind has the rule's metric; shift tests are of scores and labels."""
-    return kind != "regression" if rule.metric is None else can_give(kind, rule.metric)
+    # shift tests are of scores and labels
+    gives = source.kind != "regression" if rule.metric is None else can_give(source.kind, rule.metric)
+    return gives and (rule.scope != "segments" or bool(segment_columns(rule, source)))
 
 
 def segment_columns(rule: Rule, source: SourceConfig) -> tuple[str, ...]:

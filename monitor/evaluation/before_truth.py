@@ -10,19 +10,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import ROLLING, Baseline, edges_of
 from monitor.core.counts import Counts, pool
-from monitor.core.records import WHERES, Comparison, Estimate, Interval, Subject, Where, Window
+from monitor.core.records import WHERES, Comparison, Estimate, Subject, Where, Window
 from monitor.core.unresolved import UnresolvedRows
-from monitor.evaluation.comparisons import baseline_check, gates
+from monitor.evaluation.comparisons import baseline_check, compared_by, gates
 from monitor.evaluation.data import RuleInput
 from monitor.evaluation.estimates import generator
-from monitor.evaluation.rule_metrics import POWER, exceeds_threshold, rows_needed, textbook_detail
 from monitor.inference.before_truth import (
     CalibrationMap,
     Expectation,
@@ -34,9 +33,8 @@ from monitor.inference.before_truth import (
     overconfidence_law,
     together,
 )
-from monitor.inference.levels import decrease_test, increase_test
+from monitor.inference.levels import decrease_test, increase_test, interval_of
 from monitor.inference.memory import kept_with
-from monitor.inference.registered import largest_allowed
 
 MARK = "before_truth"
 """The key that marks the detail of an estimate or a verdict as made before the truth."""
@@ -149,16 +147,10 @@ def _estimate(
     reference: Baseline,
     evaluation: EvaluationConfig,
 ) -> Estimate:
-    interval = _interval(law, evaluation)
+    interval = interval_of(law, evaluation.confidence)
     hits = (found.outcomes.mean(found.outcomes.chance) or 0.0) * found.outcomes.rows
     detail = _marked(rows, subject.label, where, found, reference)
     return Estimate(subject, rows.window, name, where, interval, found.outcomes.rows, hits, detail)
-
-
-def _interval(law: Law, evaluation: EvaluationConfig) -> Interval:
-    low, high = law.interval(evaluation.confidence)
-    textbook = getattr(law, "plug_in", None)
-    return Interval(law.value, low, high, law.value if textbook is None else textbook)
 
 
 def _marked(
@@ -208,41 +200,10 @@ def compare_expected(
     )
     if problem is not None or rows is None or baseline is None:
         return found
-    return _measured(rule, found, rows, maps, evaluation)
-
-
-def _measured(
-    rule: Rule,
-    found: Comparison,
-    rows: UnresolvedRows,
-    maps: Mapping[str | None, Baseline],
-    evaluation: EvaluationConfig,
-) -> Comparison:
-    seen = _expected(rows, found.subject.label, maps, rule.where)
-    law = _laws([(found.subject, rule.where, seen)], rows.window, evaluation)[0][rule.measure]
-    minimum = rows_needed(rule, evaluation)
-    detail = {
-        "confidence": evaluation.confidence,
-        "rows_needed": minimum,
-        **_marked(rows, found.subject.label, rule.where, seen, maps[found.subject.label]),
-    }
-    if law is None:
-        return replace(found, detail=detail)
-    side: Literal["above", "below"] = "below" if rule.condition == "below" else "above"
-    now, allowed = _interval(law, evaluation), largest_allowed(rule.measure, rule.threshold)
-    detectable = law.detectable(rule.threshold, side, evaluation.false_discovery_rate, POWER)
-    return replace(
-        found,
-        value=now.value,
-        low=now.low,
-        high=now.high,
-        plug_in=now.plug_in,
-        p_value=law.p_value(rule.threshold, side),
-        detectable=detectable,
-        beyond=exceeds_threshold(rule, now, None),
-        adequate=found.n >= minimum and (rule.is_plain or (detectable is not None and detectable <= allowed)),
-        detail=detail | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),
-    )
+    seen = _expected(rows, subject.label, maps, rule.where)
+    law = _laws([(subject, rule.where, seen)], rows.window, evaluation)[0][rule.measure]
+    detail = _marked(rows, subject.label, rule.where, seen, maps[subject.label])
+    return compared_by(law, rule, found, evaluation, detail)
 
 
 def _digest(rows: UnresolvedRows | None, label: str | None, baselines: Mapping[str | None, Baseline]) -> str:

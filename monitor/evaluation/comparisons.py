@@ -19,6 +19,7 @@ from monitor.evaluation.data import RuleInput, digest_of, rows_of
 from monitor.evaluation.rule_metrics import (
     BASELINE,
     BINNED,
+    POWER,
     WINDOW,
     Measurement,
     RuleSample,
@@ -31,7 +32,10 @@ from monitor.evaluation.rule_metrics import (
     textbook_detail,
     with_detectability,
 )
+from monitor.inference.change import Side
+from monitor.inference.levels import Law, interval_of
 from monitor.inference.memory import kept_with
+from monitor.inference.registered import largest_allowed
 from monitor.metrics.names import LEAST_ROWS_OF_ECE
 from monitor.metrics.selective import OF_AUTOMATED
 
@@ -195,6 +199,26 @@ def without_evidence(rule_input: RuleInput, problem: Reason, checks: tuple[Decis
         detail=rule_input.detail,
         checks=checks,
     )
+
+
+def compared_by(
+    law: Law | None, rule: Rule, found: Comparison, evaluation: EvaluationConfig, detail: Mapping[str, Any]
+) -> Comparison:
+    """``found`` with the numbers of a level in the window alone, by a law of other data than counts of one label."""
+    minimum = rows_needed(rule, evaluation)
+    shared = {"confidence": evaluation.confidence, "rows_needed": minimum, **detail}
+    if law is None:
+        return replace(found, detail=shared)
+    side: Side = "below" if rule.condition == "below" else "above"
+    now, allowed = interval_of(law, evaluation.confidence), largest_allowed(rule.measure, rule.threshold)
+    detectable = law.detectable(rule.threshold, side, evaluation.false_discovery_rate, POWER)
+    return replace(
+        found, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in, detectable=detectable,
+        p_value=law.p_value(rule.threshold, side),
+        beyond=exceeds_threshold(rule, now, None),
+        adequate=found.n >= minimum and (rule.is_plain or (detectable is not None and detectable <= allowed)),
+        detail=shared | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),
+    )  # fmt: skip
 
 
 def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]], *, looks: bool) -> list[Comparison]:

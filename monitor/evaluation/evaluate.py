@@ -42,7 +42,7 @@ from monitor.evaluation.data import (
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics, generator
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
 from monitor.evaluation.rolling_reference import against_weeks_before, rolling_baselines
-from monitor.evaluation.row_comparisons import cost_parameters, estimates_of_whole, special_comparisons
+from monitor.evaluation.row_comparisons import comparisons_of, cost_parameters, estimates_of_whole
 from monitor.evaluation.safe_scores import with_safe_scores
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.shift.findings import p_values_of
@@ -233,28 +233,30 @@ def verdicts_of(
     if rule.compares and not rule.rolls:
         known = correlations_for(rule, data.baselines)
         rule_inputs = [replace(each, week_correlation=known.get(each.subject.label, 0.0)) for each in rule_inputs]
-    family = None
-    if rule.metric in EXPECTED:
-        rows, maps = data.current.whole.unresolved, present_maps(data, config.evaluation)
-        family = [compare_expected(rule, each, rows, maps, config.evaluation) for each in rule_inputs]
-    elif rule.scope != "segments":
-        level, whole = _level_in_family(rule_inputs, data, config), data.current.whole
-        family = special_comparisons(rule, rule_inputs, whole, source, config.evaluation, level=level)
     nothing_known = data.problem is not None or not (data.current.labels or set(subjects(data, source)) - {None})
     if not labels and nothing_known and rule.match.source in (None, data.name):
         # no label is known: one verdict on the source says that it was not evaluated
         rule_inputs = [input_of(data, None, shifts, most)]
-    if family:
-        return _decided(rule, family, data, config)
-    if rule.accumulates:
-        return _decided(rule, _accumulated(rule, rule_inputs, data, config), data, config)
-    if rule.scope == "segments":
-        return _decided(rule, _in_segments(rule, rule_inputs, data, config), data, config)
-    if outcomes_only and rule.metric == "ece" and not rule.is_plain and config.evaluation.interval != "analytic":
-        return _outcomes(rule, rule_inputs, data, config)
     tests = () if rule.test is None else p_values_of(shifts)
-    found = compare_family(rule, rule_inputs, config.evaluation, level=_level_in_family(rule_inputs, data, config))
-    return _decided(rule, found, data, config, tests)
+    quick = outcomes_only and rule.metric == "ece" and not rule.is_plain and config.evaluation.interval != "analytic"
+    return _decided(rule, _compared(rule, rule_inputs, data, config, quick=quick), data, config, tests)
+
+
+def _compared(
+    rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config, *, quick: bool
+) -> list[Comparison]:
+    """The comparisons of a family of rule inputs, from the samples that the kind of the rule asks for."""
+    if rule.accumulates:
+        return _accumulated(rule, family, data, config)
+    if rule.scope == "segments":
+        return _in_segments(rule, family, data, config)
+    source, evaluation, whole = config.sources[data.name], config.evaluation, data.current.whole
+    if rule.metric in EXPECTED:
+        maps = present_maps(data, evaluation)
+        return [compare_expected(rule, each, whole.unresolved, maps, evaluation) for each in family]
+    if quick:
+        return _outcomes(rule, family, data, config)
+    return comparisons_of(rule, family, whole, source, evaluation, level=_level_in_family(family, data, config))
 
 
 def _level_in_family(family: Sequence[RuleInput], data: SourceData, config: Config) -> float:
@@ -291,25 +293,26 @@ def _in_segments(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData,
     return compare_segments(rule, inputs, source, config.evaluation, config.decision_rules(window.schedule))
 
 
-def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Verdict]:
-    """Verdicts on an ECE, by an analytic interval where the configured one gives the same outcome.
+def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
+    """Comparisons of an ECE, by an analytic interval where the configured one gives the same outcome.
 
     It may give another where a breach is likely, and where a value is near the threshold.
     """
     analytic = config.evaluation.model_copy(update={"interval": "analytic"})
     rate, level = config.evaluation.false_discovery_rate, _level_in_family(family, data, config)
-    quick = compare_family(rule, family, analytic, level=level)
-    adjusted = [verdict.p_adjusted for verdict in _decided(rule, quick, data, config)]
+    found = compare_family(rule, family, analytic, level=level)
+    adjusted = [verdict.p_adjusted for verdict in _decided(rule, found, data, config)]
     likely = [
         place
         for place, p in enumerate(adjusted)
         if (p is not None and p < rate)
-        or quick[place].detail.get("newest_p") is not None
-        or is_near_threshold(rule, quick[place])
+        or found[place].detail.get("newest_p") is not None
+        or is_near_threshold(rule, found[place])
     ]
     configured = compare_family(rule, [family[at] for at in likely], config.evaluation, level=level)
-    exact = dict(zip(likely, configured, strict=True))
-    return _decided(rule, [exact.get(place, found) for place, found in enumerate(quick)], data, config)
+    for place, comparison in zip(likely, configured, strict=True):
+        found[place] = comparison
+    return found
 
 
 def _decided(

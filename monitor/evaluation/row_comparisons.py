@@ -10,20 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig, SourceKind
 from monitor.core.baseline import edges_of, population_edges
 from monitor.core.counts import OF_DIAGRAM, Counts, bin_counts, equal_width_edges
 from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
 from monitor.core.rows import ProbabilityRows
-from monitor.evaluation.comparisons import compare, compare_family, gates
+from monitor.evaluation.comparisons import compare, compare_family, compared_by, gates
 from monitor.evaluation.data import COUNTED, OF_ITEMS, Rows, RuleInput, WholeSource
 from monitor.evaluation.estimates import ece_of, generator, other_binning
-from monitor.evaluation.rule_metrics import POWER, exceeds_threshold, rows_needed, textbook_detail
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.levels import interval as level_interval
-from monitor.inference.registered import largest_allowed
+from monitor.inference.levels import interval_of
 from monitor.inference.rows_bootstrap import row_spreads
 from monitor.metrics import class_tables, cost
 from monitor.metrics.definition import Metric
@@ -36,7 +35,7 @@ def needs_whole_rows(rule: Rule) -> bool:
     return rule.metric is not None and (METRICS[rule.metric].needs in WHOLE or rule.metric in EXPECTED)
 
 
-def special_comparisons(
+def comparisons_of(
     rule: Rule,
     rule_inputs: Sequence[RuleInput],
     whole: WholeSource,
@@ -44,14 +43,14 @@ def special_comparisons(
     evaluation: EvaluationConfig,
     *,
     level: float | None = None,
-) -> list[Comparison] | None:
-    """The comparison of each subject for a metric of this module; None for the metric of any other rule.
+) -> list[Comparison]:
+    """The comparison of each subject, from the data that the metric of the rule reads.
 
     ``level``: as in :func:`~monitor.evaluation.comparisons.compare_family`, which compares all metrics of counts.
     """
     metric = METRICS.get(rule.metric or "")
-    if metric is None:
-        return None
+    if metric is None:  # a shift test
+        return compare_family(rule, rule_inputs, evaluation, level=level)
     if metric.needs in WHOLE:
         compare_one = _of_ranks if metric.needs in COUNTED else _of_rows
         return [compare_one(rule, rule_input, whole, evaluation) for rule_input in rule_inputs]
@@ -62,14 +61,9 @@ def special_comparisons(
     if own_binning is not None:
         rebinned = [_in_other_bins(rule_input, own_binning) for rule_input in rule_inputs]
         return compare_family(rule.model_copy(update={"metric": "ece"}), rebinned, own_binning, level=level)
-    if metric.name in cost.ON_GROUPS and any(source.costs_of(each.subject.label) for each in rule_inputs):
-        return compare_family(rule, [_costed(source, each) for each in rule_inputs], evaluation, level=level)
-    return None
-
-
-def _costed(source: SourceConfig, rule_input: RuleInput) -> RuleInput:
-    """The input with the costs of its label."""
-    return replace(rule_input, parameters=cost_parameters(source, rule_input.subject.label))
+    if metric.name in cost.ON_GROUPS:
+        rule_inputs = [replace(each, parameters=cost_parameters(source, each.subject.label)) for each in rule_inputs]
+    return compare_family(rule, rule_inputs, evaluation, level=level)
 
 
 def cost_parameters(source: SourceConfig, label: str | None) -> tuple[float, ...]:
@@ -129,27 +123,7 @@ def _of_rows(rule: Rule, rule_input: RuleInput, whole: WholeSource, evaluation: 
     if problem is not None:
         return replace(found, detail=rule_input.detail) if rule_input.problem else replace(found, n=rows.items)
     spread = _spreads(rows, [rule.measure], whole, rule_input.subject, rule_input.window, evaluation)[rule.measure]
-    minimum = rows_needed(rule, evaluation)
-    shared = {"confidence": evaluation.confidence, "rows_needed": minimum}
-    if spread is None:
-        return replace(found, n=rows.items, detail=shared)
-    side: Literal["above", "below"] = "below" if rule.condition == "below" else "above"
-    now = _interval(spread, evaluation)
-    detectable = spread.detectable(rule.threshold, side, evaluation.false_discovery_rate, POWER)
-    allowed = largest_allowed(rule.measure, rule.threshold)
-    return replace(
-        found,
-        value=now.value,
-        low=now.low,
-        high=now.high,
-        plug_in=now.plug_in,
-        n=rows.items,
-        p_value=spread.p_value(rule.threshold, side),
-        detectable=detectable,
-        beyond=exceeds_threshold(rule, now, None),
-        adequate=rows.items >= minimum and (rule.is_plain or (detectable is not None and detectable <= allowed)),
-        detail=shared | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),
-    )
+    return compared_by(spread, rule, replace(found, n=rows.items), evaluation, {})
 
 
 def _spreads(
@@ -183,7 +157,8 @@ def estimates_of_whole(
         if metric.rank is not None and metric.rank not in evaluation.top_k.ks:
             continue
         if metric.needs not in COUNTED:
-            interval, n = _interval(spreads.get(metric.name), evaluation), 0 if whole.rows is None else whole.rows.items
+            interval = interval_of(spreads.get(metric.name), evaluation.confidence)
+            n = 0 if whole.rows is None else whole.rows.items
         else:
             interval, n = _ranked_interval(metric.name, counts, subject, window, evaluation)
         positives = counts.positives if counts else 0.0
@@ -212,17 +187,10 @@ def _ranked_interval(
     name: str, counts: Counts | None, subject: Subject, window: Window, evaluation: EvaluationConfig
 ) -> tuple[Interval, int]:
     if counts is None:
-        return _interval(None, evaluation), 0
+        return interval_of(None, evaluation.confidence), 0
     metric, adapted = _ordinary(name, evaluation)
     if metric != "ece":
         return level_interval(metric, counts, adapted.confidence), counts.rows
     # the random numbers of a rule on one window, so that both show the same limits
     rng = generator(adapted.seed, subject, "ece all", window.name)
     return ece_of([bin_counts(counts, population_edges(counts, adapted))], [rng], adapted)[0], counts.rows
-
-
-def _interval(spread: Spread | None, evaluation: EvaluationConfig) -> Interval:
-    if spread is None:
-        return Interval(None, None, None, None)
-    low, high = spread.interval(evaluation.confidence)
-    return Interval(spread.value, low, high, spread.plug_in)

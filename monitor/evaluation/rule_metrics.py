@@ -373,7 +373,8 @@ def _intervals(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval,
     if measure == "ece":
         return [(interval, {}) for interval in _eces(samples, side)]
     sides = [sample.counts if side == WINDOW else sample.frozen for sample in samples]
-    return [(_plain_interval(sample, counts), {}) for sample, counts in zip(samples, sides, strict=True)]
+    laws = [_law(sample, counts) for sample, counts in zip(samples, sides, strict=True)]
+    return [(levels.interval_of(law, samples[0].evaluation.confidence), {}) for law in laws]
 
 
 def _eces(samples: Sequence[RuleSample], side: int) -> list[Interval]:
@@ -416,14 +417,6 @@ def _textbook_worst(bins: BinCounts) -> dict[str, Any]:
 def _law(sample: RuleSample, counts: Counts) -> levels.Law | None:
     """The sampling law of the metric of these rows, computed once and kept; None where it is undefined."""
     return kept_with(counts, ("law", sample.metric), lambda: levels.law_of(sample.metric, counts))
-
-
-def _plain_interval(sample: RuleSample, counts: Counts) -> Interval:
-    law = _law(sample, counts)
-    if law is None:
-        return Interval(None, None, None, None)
-    low, high = law.interval(sample.evaluation.confidence)
-    return Interval(law.value, low, high, levels.textbook(law))
 
 
 def _levels(samples: Sequence[RuleSample]) -> list[Measurement]:

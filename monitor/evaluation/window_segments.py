@@ -19,9 +19,9 @@ from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, SegmentCounts
 from monitor.core.promises import Segment, bands_of, is_part
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Reason, Subject
-from monitor.evaluation.comparisons import compare_family, gates, without_evidence
+from monitor.evaluation.comparisons import gates, without_evidence
 from monitor.evaluation.data import RuleInput, WholeSource, WindowCounts, rows_of
-from monitor.evaluation.row_comparisons import special_comparisons
+from monitor.evaluation.row_comparisons import comparisons_of
 from monitor.evaluation.rule_metrics import rows_needed
 from monitor.inference.memory import kept_with
 from monitor.inference.multiplicity import named_within, simes
@@ -115,8 +115,7 @@ def _compared(
     level = evaluation.false_discovery_rate / max(1, rules * len(family) * most)
     inputs = [part for each in family for part in each.parts.values()]
     analytic = evaluation.model_copy(update={"interval": "analytic"})
-    found = special_comparisons(rule, inputs, WholeSource(), source, analytic, level=level)
-    made = iter(compare_family(rule, inputs, analytic, level=level) if found is None else found)
+    made = iter(comparisons_of(rule, inputs, WholeSource(), source, analytic, level=level))
     return [{segment: next(made) for segment in each.parts} for each in family]
 
 

@@ -51,16 +51,15 @@ def interval(metric: str | MetricSpec, counts: Counts, confidence: float) -> Int
     >>> round(found.value, 2), round(found.low, 4), round(found.high, 4)
     (0.9, 0.8238, 0.951)
     """
-    law = law_of(metric, counts)
+    return interval_of(law_of(metric, counts), confidence)
+
+
+def interval_of(law: Law | None, confidence: float) -> Interval:
+    """The interval by a law; ``plug_in`` is its value, unless that is debiased. All None without a law."""
     if law is None:
         return _NOTHING
-    low, high = law.interval(confidence)
-    return Interval(law.value, low, high, textbook(law))
-
-
-def textbook(law: Law) -> float:
-    """The plug-in value of a metric: its value, unless that is debiased."""
-    return law.plug_in if isinstance(law, Spread) and law.plug_in is not None else law.value
+    plug_in = law.plug_in if isinstance(law, Spread) and law.plug_in is not None else law.value
+    return Interval(law.value, *law.interval(confidence), plug_in)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from monitor.core.windows import before, week
 from monitor.evaluation.comparisons import compare
 from monitor.evaluation.data import RuleInput, SourceData, WholeSource, WindowCounts
 from monitor.evaluation.evaluate import estimates_of, evaluate
-from monitor.evaluation.row_comparisons import special_comparisons
+from monitor.evaluation.row_comparisons import comparisons_of
 from monitor.inference.levels import increase_test, interval
 from monitor.metrics import cost
 from monitor.metrics.calibration import equal_width_ece
@@ -177,8 +177,7 @@ def test_an_ece_of_its_own_binning_is_compared_with_the_baseline_in_those_bins(c
     )  # fmt: skip
     material = RuleInput(Subject("t", "a"), WEEK, (now,), baseline)
     rule = Rule(id="a", metric="equal_width_ece", condition="increase", threshold=0.02)
-    found = special_comparisons(rule, [material], WholeSource(), config().sources["t"], evaluation)
-    assert found is not None
+    found = comparisons_of(rule, [material], WholeSource(), config().sources["t"], evaluation)
     assert found[0].plug_in == pytest.approx(equal_width_ece(now))
     assert found[0].p_value is not None
     assert found[0].p_value < 1e-6
@@ -190,10 +189,9 @@ def test_a_total_is_of_one_window_however_few_rows_it_has() -> None:
     rng = np.random.default_rng(14)
     weeks = tuple(sample(rng, 400, flipped=0.2) for _ in range(4))
     rule = Rule(id="a", metric="excess_errors", threshold=0.5, min_samples=50_000)
-    found = special_comparisons(
+    found = comparisons_of(
         rule, [RuleInput(Subject("t", "a"), WEEK, weeks)], WholeSource(), config().sources["t"], EVALUATION
     )
-    assert found is not None
     assert (found[0].windows, found[0].n) == (1, 400)
     assert found[0].value == pytest.approx(METRICS["excess_errors"].point(weeks[0]))
 
