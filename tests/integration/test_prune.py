@@ -162,6 +162,24 @@ def test_days_go_before_weeks_do_and_keep_what_their_rules_judge(judged: World, 
         assert retention(store, longer, between).counts_from["daily"] < JUDGED[2].start
 
 
+def test_what_only_describes_a_day_goes_before_its_counts(judged: World, url: str) -> None:
+    with Store.from_url(url) as store:
+        before = store.estimates(segments=True)
+        begun = JUDGED[2].start
+        soon, between = SOON + timedelta(weeks=4), SOON + timedelta(weeks=7)
+        assert retention(store, RULES, soon).details_from["daily"] <= begun
+        assert prune(store, RULES, soon).removed.estimates == 0
+        kept = retention(store, RULES, between)
+        assert kept.counts_from["daily"] <= begun < kept.details_from["daily"]
+        removed = prune(store, RULES, between).removed
+        assert (removed.counts, removed.estimates > 0) == (0, True)
+        reading = store.load_reading("daily", begun, "tickets")
+        assert reading is not None
+        assert reading.state == "ok"
+        weekly = [each for each in before if each.window.schedule == "weekly"]
+        assert [each for each in store.estimates(segments=True) if each.window.schedule == "weekly"] == weekly
+
+
 class _Killed(Exception):
     pass
 
