@@ -27,7 +27,6 @@ import numpy as np
 
 from monitor.core.counts import BinCounts, Counts, Floats, Ints, bin_counts, equal_frequency_edges
 from monitor.core.records import ScoreIs
-from monitor.core.unresolved import ScoreCounts
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.gaps import ROUNDING, GapTables, analytic_points, stack
 from monitor.inference.sampling import Proportion
@@ -59,7 +58,7 @@ class CalibrationMap:
     design_effect: float
     score_is: ScoreIs
 
-    def bins_of(self, scores: ScoreCounts) -> Ints:
+    def bins_of(self, scores: Counts) -> Ints:
         """The bin of the map in which each group of scores is, shape (K,)."""
         first, second = (np.searchsorted(np.asarray(upper), scores.cell, side="left") for upper in self.upper)
         return np.where(scores.predicted, len(self.upper[0]) + second, first)
@@ -120,10 +119,10 @@ class Expectation:
         return rate * (1 - rate) / variance if variance > 0 else float(self.outcomes.rows)
 
 
-def expectation(by: CalibrationMap, scores: ScoreCounts, edges: Sequence[int]) -> Expectation:
+def expectation(by: CalibrationMap, scores: Counts, edges: Sequence[int]) -> Expectation:
     """The expectation of the rows of ``scores``; ``edges`` are the upper edges of the bins of an ECE, in cells."""
     key = by.bins_of(scores)
-    score = np.clip(scores.s / np.maximum(scores.n, 1), 0.0, 1.0)
+    score = scores.score
     chance = np.clip(score + by.gap[key], 0.0, 1.0)
     seen = np.minimum(np.searchsorted(np.asarray(edges), scores.cell, side="left"), len(edges) - 1)
     outcomes = ExpectedOutcomes(scores.n, score, chance, scores.predicted, seen, by.score_is)

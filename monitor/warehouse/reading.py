@@ -40,7 +40,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.rows import ProbabilityRows, RegressionRows
-from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
+from monitor.core.unresolved import UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.warehouse.dialects import LABELS_BY_BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
@@ -435,7 +435,7 @@ def unresolved_rows(connection: sa.Connection, name: str, statements: Statements
     repeated = connection.execute(statements.repeated()).scalar_one()
     columns = statements.arrays(connection, statements.score_groups(latest=repeated > 0))
     labels, waits = columns.pop("label"), columns.pop("waiting")
-    found: tuple[dict[str, ScoreCounts], dict[str, ScoreCounts]] = ({}, {})
+    found: tuple[dict[str, Counts], dict[str, Counts]] = ({}, {})
     for value, label, rows in _split(np.asarray(waits, dtype=np.int64).astype(str), labels):
         found[int(value)][label] = score_counts({key: column[rows] for key, column in columns.items()})
     resolved, waiting = (dict(sorted(part.items())) for part in found)

@@ -13,7 +13,8 @@ import pytest
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
-from monitor.core.unresolved import ScoreCounts, UnresolvedRows
+from monitor.core.counts import Counts
+from monitor.core.unresolved import UnresolvedRows
 from monitor.warehouse.reader import RelationError, Warehouse
 from tests.conftest import Loader
 
@@ -68,7 +69,7 @@ def expected(given: Sequence[Row], known_at: datetime) -> dict[bool, Counter[tup
     return found
 
 
-def seen(parts: Mapping[str, ScoreCounts]) -> Counter[tuple[str, int, bool, bool]]:
+def seen(parts: Mapping[str, Counts]) -> Counter[tuple[str, int, bool, bool]]:
     found: Counter[tuple[str, int, bool, bool]] = Counter()
     for label, part in parts.items():
         keys = zip(part.cell.tolist(), part.predicted.tolist(), part.automated.tolist(), part.n.tolist(), strict=True)
@@ -105,7 +106,7 @@ def assert_same(found: UnresolvedRows, wanted: UnresolvedRows) -> None:
         assert list(ours) == list(theirs)
         for label, part in ours.items():
             assert np.array_equal(part.n, theirs[label].n)
-            assert np.array_equal(part.s, theirs[label].s), "sums do not depend on the order of rows"
+            assert np.array_equal(part.ws, theirs[label].ws), "sums do not depend on the order of rows"
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from monitor.core.baseline import ROLLING, Baseline, edges_of
 from monitor.core.counts import Bools, Counts, Floats, counts_from_rows
 from monitor.core.maturity import Maturity
 from monitor.core.records import Estimate, Subject, Window
-from monitor.core.unresolved import ScoreCounts, UnresolvedRows, score_counts
+from monitor.core.unresolved import UnresolvedRows, score_counts
 from monitor.evaluation.before_truth import estimates_before_truth
 from monitor.evaluation.data import SourceData, WholeSource, WindowCounts
 from monitor.evaluation.evaluate import present_maps
@@ -39,7 +39,7 @@ def counts(n: int, seed: int, fall: float = 0.0) -> Counts:
     return counts_from_rows(score, hit, automate_at=0.8)
 
 
-def waiting(n: int = 2_000) -> ScoreCounts:
+def waiting(n: int = 2_000) -> Counts:
     cell, number = np.unique((drawn(n, 99)[0] * 10_000).round().astype(int), return_counts=True)
     acts = {"predicted": cell >= 5_000, "automated": cell >= 8_000}
     return score_counts(

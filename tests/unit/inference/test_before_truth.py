@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
-from monitor.core.unresolved import NO_SCORES, ScoreCounts, pool_scores, score_counts
+from monitor.core.unresolved import NO_SCORES, score_counts
 from monitor.inference.before_truth import (
     accuracy_law,
     calibration_map,
@@ -30,7 +30,7 @@ def rows(rng: Rng, n: int, center: float = 1.0, design_effect: float = 1.0) -> C
     return counts_from_rows(1 / (1 + np.exp(-logit)), outcome, automate_at=0.8, design_effect=design_effect)
 
 
-def scores_of(counts: Counts) -> ScoreCounts:
+def scores_of(counts: Counts) -> Counts:
     names = ("cell", "predicted", "automated", "n")
     return score_counts({**{name: getattr(counts, name) for name in names}, "s": counts.ws})
 
@@ -73,7 +73,6 @@ def test_no_rows_have_no_expectation() -> None:
     found = expectation(by, NO_SCORES, (10_000,))
     assert (accuracy_law(found), overconfidence_law(found)) == (None, None)
     assert ece_laws([found], [np.random.default_rng(1)]) == [None]
-    assert pool_scores({}).rows == 0
 
 
 def test_a_baseline_without_decided_rows_trusts_the_scores_of_decided_ones_and_says_how_little_it_knows() -> None:
