@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import scipy  # submodules are loaded at first use, and most commands never use them
-from scipy.linalg.blas import dnrm2
-from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.special import expit
 
 from monitor.core.counts import Counts, Floats
@@ -17,7 +15,7 @@ from monitor.recalibration.score_map import MOST_KNOTS, Method, ScoreMap
 LEAST_TEMPERATURE, MOST_TEMPERATURE = 0.05, 20.0
 _GRADIENT = 1e-9  # where it is smaller a logistic regression is done
 _MOST_STEPS = 100
-_CLEARLY = 0.99  # of what a step may be at most for scipy to take it whole
+_SAME = 1e-15  # losses this close are equal but for rounding
 
 _REVERSED = "higher scores do not come true more often: a map would turn their order round, or level them"
 
@@ -86,70 +84,26 @@ def fit_platt(counts: Counts) -> ScoreMap:
 
 
 def _logistic(z: Floats, w: Floats, hits: Floats) -> tuple[float, float]:
-    """Slope and intercept of least log loss, for shares of rows ``w`` and of their hits; arrays of shape (K,)."""
-    design = np.stack([z, np.ones_like(z)])
-    start = np.array([1.0, 0.0])
-    line = _newton(_Looks(design, w, hits), start)
-    if line is None:
-        looks = _Looks(design, w, hits)
-        line = scipy.optimize.minimize(
-            looks.loss, start, jac=True, hess=looks.curvature, method="trust-exact", options={"gtol": _GRADIENT}
-        ).x
-    return float(line[0]), float(line[1])
+    """Slope and intercept of least log loss, for shares of rows ``w`` and of their hits; arrays of shape (K,).
 
-
-class _Looks:
-    """The mean log loss along lines; what its two derivatives share is worked out once for the line asked last."""
-
-    def __init__(self, design: Floats, w: Floats, hits: Floats) -> None:
-        self._design, self._w, self._hits = design, w, hits
-        self._line, self._at, self._rate = b"", w, w
-
-    def _look(self, line: Floats) -> None:
-        if line.tobytes() != self._line:
-            self._line, self._at = line.tobytes(), line @ self._design
-            self._rate = expit(self._at)
-
-    def loss(self, line: Floats) -> tuple[float, Floats]:
-        """The loss, and its gradient (2,)."""
-        self._look(line)
-        loss = float(self._w @ np.logaddexp(0.0, self._at) - self._hits @ self._at)
-        return loss, self._design @ (self._w * self._rate - self._hits)
-
-    def curvature(self, line: Floats) -> Floats:
-        """The second derivatives, shape (2, 2)."""
-        self._look(line)
-        return np.asarray((self._design * (self._w * self._rate * (1 - self._rate))) @ self._design.T)
-
-
-def _newton(looks: _Looks, start: Floats) -> Floats | None:
-    """The line of least loss that scipy's "trust-exact" finds, to the bit, where all its steps are whole Newton steps.
-
-    That is the rule, and of few rows scipy's own work takes much longer than the losses. None where a step would leave
-    the trust region, or may.
+    By Newton's steps, each halved until the loss, which is convex, does not rise.
     """
-    line, (loss, gradient), radius = start, looks.loss(start), 1.0
-    bend = looks.curvature(start)
+    design, line = np.stack([z, np.ones_like(z)]), np.array([1.0, 0.0])
+
+    def loss(at: Floats) -> float:
+        return float(w @ np.logaddexp(0.0, at @ design) - hits @ (at @ design))
+
     for _ in range(_MOST_STEPS):
-        size = dnrm2(gradient)
-        if size < _GRADIENT:
-            return line
-        factor, failed = dpotrf(bend, lower=False, clean=True)
-        if failed or size > _CLEARLY * bend.diagonal().max() * radius:
-            return None
-        step, _ = dpotrs(factor, -gradient, lower=False)
-        expected = loss - (loss + np.dot(gradient, step) + 0.5 * np.dot(step, np.dot(bend, step)))
-        if dnrm2(step) > radius:
-            return None
-        if expected <= 0:
-            return line
-        moved = line + step
-        moved_loss, moved_gradient = looks.loss(moved)
-        kept = (loss - moved_loss) / expected
-        radius *= 0.25 if kept < 0.25 else 1.0
-        if kept > 0.15:
-            line, loss, gradient, bend = moved, moved_loss, moved_gradient, looks.curvature(moved)
-    return None
+        rate = expit(line @ design)
+        gradient = design @ (w * rate - hits)
+        if np.linalg.norm(gradient) < _GRADIENT:
+            break
+        # the least-squares step also serves where all rows have one score
+        step = np.linalg.lstsq((design * (w * rate * (1 - rate))) @ design.T, gradient, rcond=None)[0]
+        while loss(line - step) > loss(line) + _SAME:
+            step = step / 2
+        line = line - step
+    return float(line[0]), float(line[1])
 
 
 def fit_isotonic(counts: Counts) -> ScoreMap:
