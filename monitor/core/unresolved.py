@@ -14,7 +14,7 @@ from monitor.core.records import Window
 
 
 def score_counts(columns: Mapping[str, npt.ArrayLike]) -> Counts:
-    """Counts of rows without outcomes, from distinct groups: ``cell``, ``predicted``, ``automated``, ``n`` and sum ``s``.
+    """Counts of rows without outcomes, from distinct groups with the number of rows ``n`` and the sum of scores ``s``.
 
     Each row counts once, without the source's weights, which are for reviewed rows. Sums of outcomes are NaN.
     """

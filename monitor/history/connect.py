@@ -17,14 +17,11 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
     Connection,
     Engine,
     Executable,
     Insert,
     RowMapping,
-    Select,
     Table,
     Update,
     bindparam,
@@ -49,7 +46,6 @@ CONNECT_TIMEOUT_S = 10
 _SHOWN_CANDIDATES = 5
 _IN_MEMORY = (None, "", ":memory:")
 Row = dict[str, Any]
-_SHARE = select(func.pg_advisory_xact_lock_shared(bindparam("key", type_=BigInteger)))
 
 
 def store_url(url: str) -> URL:
@@ -156,7 +152,7 @@ def beside_others(connection: Connection, what: str) -> None:
     In SQLite nothing is to be done: a transaction that writes has the only lock from its start.
     """
     if connection.dialect.name == "postgresql":
-        connection.execute(_SHARE, {"key": _key_of(what)})
+        connection.execute(select(func.pg_advisory_xact_lock_shared(_key_of(what))))
 
 
 def _key_of(what: str) -> int:
@@ -193,11 +189,6 @@ def is_added(connection: Connection, table: Table, row: Row) -> bool:
 @cache
 def _add_one(dialect: str, table: Table) -> Executable:
     return _insert_missing(dialect, table).returning(*table.primary_key)
-
-
-def among(column: ColumnElement[Any], name: str) -> ColumnElement[bool]:
-    """The condition that a column has one of the values of the parameter ``name``, which is passed at execution."""
-    return column.in_(bindparam(name, expanding=True, type_=column.type))
 
 
 @cache
@@ -245,15 +236,9 @@ def _update_version(table: Table) -> Update:
     return update(table).where(*keys, table.c.version == bindparam("version_before"))
 
 
-@cache
-def by_id(table: Table) -> Select[Any]:
-    """The row of an ``id``."""
-    return select(table).where(table.c.id == bindparam("id"))
-
-
 def row_by_id(connection: Connection, table: Table, what: str, prefix: str, hint: str = "") -> RowMapping:
     """The row whose id is, or begins with, ``prefix``. Raises NotFound or Ambiguous, which name it a ``what``."""
-    exact = connection.execute(by_id(table), {"id": prefix}).mappings().first()
+    exact = connection.execute(select(table).where(table.c.id == prefix)).mappings().first()
     if exact is not None:
         return exact
     begins = select(table).where(table.c.id.startswith(prefix, autoescape=True)).order_by(table.c.id)

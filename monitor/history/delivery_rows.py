@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, bindparam, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, update
 
 from monitor.core.records import Delivery, DeliveryState
-from monitor.history.connect import Row, add_missing, among, one_at_a_time, row_of
+from monitor.history.connect import Row, add_missing, one_at_a_time, row_of
 from monitor.history.tables import deliveries as table
 from monitor.history.values import plain
 
@@ -43,38 +42,26 @@ def deliveries(
     connection: Connection, states: Collection[DeliveryState] | None = None, *, files: bool = True
 ) -> list[Delivery]:
     """The deliveries in these states (None: all), by the time they were composed; with pictures only if ``files``."""
-    statement = _select_deliveries(of_states=states is not None, files=files)
-    return _deliveries(connection, statement, {} if states is None else {"states": list(states)})
-
-
-@cache
-def _select_deliveries(*, of_states: bool, files: bool) -> Select[Any]:
     conditions = [] if files else [table.c.operation != "file"]
-    return _IN_ORDER.where(*conditions, *([among(table.c.state, "states")] if of_states else []))
+    if states is not None:
+        conditions.append(table.c.state.in_(states))
+    return _deliveries(connection, _IN_ORDER.where(*conditions))
 
 
 _IN_ORDER = select(table).order_by(table.c.created_at, table.c.id)
-_UNDELIVERED = _IN_ORDER.where(
-    or_(
-        table.c.state.in_([*_UNSENT, "sending"]),
-        and_(table.c.state.in_(["dead", "not_sent"]), table.c.created_at >= bindparam("since")),
-    )
-)
 
 
 def undelivered(connection: Connection, since: datetime) -> list[Delivery]:
     """The deliveries that wait or are being sent, and those composed since then that were given up."""
-    return _deliveries(connection, _UNDELIVERED, {"since": since})
-
-
-_SENT_BETWEEN = select(  # each by itself: then an index has it
-    select(func.min(table.c.sent_at)).scalar_subquery(), select(func.max(table.c.sent_at)).scalar_subquery()
-)
+    given_up = and_(table.c.state.in_(["dead", "not_sent"]), table.c.created_at >= since)
+    return _deliveries(connection, _IN_ORDER.where(or_(table.c.state.in_([*_UNSENT, "sending"]), given_up)))
 
 
 def sent_between(connection: Connection) -> tuple[datetime, datetime] | None:
     """When the first and the last delivery were sent; None if none was."""
-    first, last = connection.execute(_SENT_BETWEEN).one()
+    # each by itself: then an index has it
+    ends = (select(of(table.c.sent_at)).scalar_subquery() for of in (func.min, func.max))
+    first, last = connection.execute(select(*ends)).one()
     return None if first is None else (first, last)
 
 
@@ -84,40 +71,24 @@ def counts(connection: Connection) -> dict[DeliveryState, int]:
     return {row[0]: int(row[1]) for row in found}
 
 
-_ROOTS = select(table.c.id, table.c.state, table.c.external_channel, table.c.external_id, table.c.error).where(
-    among(table.c.id, "ids")
-)
-
-
 def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:
     """Delivery id -> its state and place. Ids that are not stored are left out."""
-    found = connection.execute(_ROOTS, {"ids": list(ids)})
-    return {row.id: Root(row.state, row.external_channel, row.external_id, row.error) for row in found}
-
-
-_AT_PLACE = select(table.c.id).where(
-    table.c.external_channel == bindparam("channel"),
-    table.c.external_id == bindparam("ts"),
-    table.c.id != bindparam("but"),
-)
+    columns = (table.c.id, table.c.state, table.c.external_channel, table.c.external_id, table.c.error)
+    found = connection.execute(select(*columns).where(table.c.id.in_(ids)))
+    return {id: Root(*place) for id, *place in found}
 
 
 def is_message_at(connection: Connection, channel: str, ts: str, *, but: str) -> bool:
     """Whether a delivery other than ``but`` was sent to this place."""
-    return connection.execute(_AT_PLACE, {"channel": channel, "ts": ts, "but": but}).first() is not None
-
-
-_KNOWN_CHANNEL = (
-    select(table.c.external_channel)
-    .where(table.c.channel == bindparam("channel"), table.c.sent_at.is_not(None), table.c.external_channel.is_not(None))
-    .order_by(table.c.sent_at.desc())
-    .limit(1)
-)
+    at_place = (table.c.external_channel == channel, table.c.external_id == ts, table.c.id != but)
+    return connection.execute(select(table.c.id).where(*at_place)).first() is not None
 
 
 def known_channels(connection: Connection, channels: Collection[str]) -> dict[str, str]:
     """Channel as routes name it -> Slack's id of it, from the newest message sent there."""
-    found = {channel: connection.execute(_KNOWN_CHANNEL, {"channel": channel}).scalar() for channel in sorted(channels)}
+    sent = (table.c.sent_at.is_not(None), table.c.external_channel.is_not(None))
+    newest = select(table.c.external_channel).where(*sent).order_by(table.c.sent_at.desc()).limit(1)
+    found = {each: connection.execute(newest.where(table.c.channel == each)).scalar() for each in sorted(channels)}
     return {channel: id for channel, id in found.items() if id is not None}
 
 
@@ -126,7 +97,6 @@ def note_compared(connection: Connection, ids: Collection[str], at: datetime) ->
     connection.execute(update(table).where(table.c.id.in_(list(ids))).values(compared_at=at))
 
 
-@cache
 def _later_edit() -> ColumnElement[bool]:
     """The condition that there is a later edit of the same message that was not given up."""
     other = table.alias()
@@ -143,7 +113,6 @@ def _later_edit() -> ColumnElement[bool]:
     return exists().where(other.c.root == table.c.root, other.c.operation == "edit", other.c.state.in_(_LIVING), later)
 
 
-@cache
 def _edit_under_way() -> ColumnElement[bool]:
     """The condition that another edit of the same message is being sent: it could arrive later and replace this one."""
     other = table.alias()
@@ -151,16 +120,10 @@ def _edit_under_way() -> ColumnElement[bool]:
     return exists().where(*same, other.c.state == "sending")
 
 
-_SUPERSEDE = (
-    update(table)
-    .where(table.c.operation == "edit", table.c.state.in_(_UNSENT), _later_edit())
-    .values(state="superseded", **_NO_ERROR)
-)
-
-
 def supersede(connection: Connection) -> int:
     """Mark unsent edits as superseded if a later edit of the same message is stored. Returns how many."""
-    return connection.execute(_SUPERSEDE).rowcount
+    unsent = (table.c.operation == "edit", table.c.state.in_(_UNSENT), _later_edit())
+    return connection.execute(update(table).where(*unsent).values(state="superseded", **_NO_ERROR)).rowcount
 
 
 def conclude(
@@ -197,13 +160,9 @@ def recompose(connection: Connection, delivery: str, payload: Mapping[str, Any])
 
 def shut(connection: Connection, codes: Collection[str]) -> list[Delivery]:
     """The messages that failed with one of these error codes, or of which an edit, a reply or a file did."""
-    return _deliveries(connection, _SHUT, {"codes": list(codes)})
-
-
-_FAILED_WITH = select(func.coalesce(table.c.root, table.c.id)).where(
-    table.c.state == "failed", among(table.c.error_code, "codes")
-)
-_SHUT = _IN_ORDER.where(table.c.operation == "post", table.c.id.in_(_FAILED_WITH))
+    failed = (table.c.state == "failed", table.c.error_code.in_(codes))
+    roots_ = select(func.coalesce(table.c.root, table.c.id)).where(*failed)
+    return _deliveries(connection, _IN_ORDER.where(table.c.operation == "post", table.c.id.in_(roots_)))
 
 
 def move(connection: Connection, post: Delivery, *, channel: str, payload: Mapping[str, Any], now: datetime) -> bool:
@@ -218,31 +177,11 @@ def move(connection: Connection, post: Delivery, *, channel: str, payload: Mappi
     return True
 
 
-_SAME_WORKER_OR_EXPIRED = or_(table.c.claimed_at <= bindparam("expired"), table.c.claimed_by == bindparam("worker"))
-_DUE = _IN_ORDER.where(
-    or_(
-        and_(table.c.state.in_(_UNSENT), table.c.next_attempt_at <= bindparam("now")),
-        and_(table.c.state == "sending", _SAME_WORKER_OR_EXPIRED),
-    )
-)
-
-
 def due_deliveries(connection: Connection, now: datetime, *, worker: str | None = None) -> list[Delivery]:
     """The deliveries to send now: those that are due, and those whose sender is gone (or is ``worker``)."""
-    return _deliveries(connection, _DUE, {"now": now, "expired": now - CLAIM_EXPIRES, "worker": worker})
-
-
-_CLAIM = (
-    update(table)
-    .where(
-        table.c.id == bindparam("delivery"),
-        table.c.state == bindparam("from_state"),
-        or_(table.c.operation != "edit", and_(~_edit_under_way(), ~_later_edit())),
-    )
-    .values(state="sending", attempts=table.c.attempts + 1, claimed_at=bindparam("now"), claimed_by=bindparam("worker"))
-)
-_SAME_WORKER_BEFORE = and_(table.c.claimed_by == bindparam("worker"), table.c.claimed_at == bindparam("earlier"))
-_CLAIM_AGAIN = _CLAIM.where(or_(table.c.claimed_at <= bindparam("expired"), _SAME_WORKER_BEFORE))
+    is_due = and_(table.c.state.in_(_UNSENT), table.c.next_attempt_at <= now)
+    of_nobody = or_(table.c.claimed_at <= now - CLAIM_EXPIRES, table.c.claimed_by == worker)
+    return _deliveries(connection, _IN_ORDER.where(or_(is_due, and_(table.c.state == "sending", of_nobody))))
 
 
 def claim(
@@ -260,12 +199,17 @@ def claim(
     ``sending`` is claimed only if its sender is gone: the claim has expired, or this worker made it before it
     was restarted, at the ``claimed_at`` that was read.
     """
-    parameters: Row = {"delivery": delivery, "from_state": from_state, "worker": worker, "now": now}
     _serialize_claims_of_root(connection, delivery)
-    if from_state != "sending":
-        return connection.execute(_CLAIM, parameters).rowcount == 1
-    parameters |= {"expired": now - CLAIM_EXPIRES, "earlier": claimed_at}  # in SQL, None equals no value
-    return connection.execute(_CLAIM_AGAIN, parameters).rowcount == 1
+    conditions = [
+        table.c.id == delivery,
+        table.c.state == from_state,
+        or_(table.c.operation != "edit", and_(~_edit_under_way(), ~_later_edit())),
+    ]
+    if from_state == "sending":
+        same_claim = and_(table.c.claimed_by == worker, table.c.claimed_at == claimed_at)
+        conditions.append(or_(table.c.claimed_at <= now - CLAIM_EXPIRES, same_claim))
+    claimed: Row = {"state": "sending", "attempts": table.c.attempts + 1, "claimed_at": now, "claimed_by": worker}
+    return connection.execute(update(table).where(*conditions).values(claimed)).rowcount == 1
 
 
 def _serialize_claims_of_root(connection: Connection, delivery: str) -> None:
@@ -273,12 +217,6 @@ def _serialize_claims_of_root(connection: Connection, delivery: str) -> None:
     if connection.dialect.name == "postgresql":
         root = connection.execute(select(table.c.root).where(table.c.id == delivery)).scalar()
         one_at_a_time(connection, f"edits of {root or delivery}")
-
-
-_SETTLE = update(table).where(
-    table.c.id == bindparam("delivery"), table.c.state == "sending", table.c.claimed_by == bindparam("worker")
-)
-"""Updates the delivery that a worker has claimed. The changed columns are passed at execution."""
 
 
 def settle(
@@ -303,11 +241,12 @@ def settle(
         outcome["next_attempt_at"] = next_attempt_at
     place = {"external_channel": external_channel, "external_id": external_id}
     outcome |= {name: value for name, value in place.items() if value is not None}
-    return connection.execute(_SETTLE, {"delivery": delivery, "worker": worker, **outcome}).rowcount == 1
+    held = (table.c.id == delivery, table.c.state == "sending", table.c.claimed_by == worker)
+    return connection.execute(update(table).where(*held).values(outcome)).rowcount == 1
 
 
-def _deliveries(connection: Connection, statement: Select[Any], values: Row) -> list[Delivery]:
-    return [Delivery(**row) for row in connection.execute(statement, values).mappings()]
+def _deliveries(connection: Connection, statement: Select[Any]) -> list[Delivery]:
+    return [Delivery(**row) for row in connection.execute(statement).mappings()]
 
 
 def _delivery_row(delivery: Delivery) -> Row:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from itertools import islice
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Delete,
-    Integer,
     RowMapping,
     Select,
     Table,
@@ -26,6 +23,7 @@ from sqlalchemy import (
 )
 
 from monitor.core.records import (
+    SCHEDULES,
     Estimate,
     Interval,
     Outcome,
@@ -39,7 +37,7 @@ from monitor.core.records import (
 )
 from monitor.core.windows import run_command
 from monitor.history import notes, tables
-from monitor.history.connect import Row, add_missing, among, one_at_a_time, put, row_by_id, row_of
+from monitor.history.connect import Row, add_missing, one_at_a_time, put, row_by_id, row_of
 from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
 
@@ -91,16 +89,10 @@ def _is_window(table: Table, window: Window) -> ColumnElement[bool]:
     return and_(table.c.schedule == window.schedule, table.c.window_start == window.start)
 
 
-_RUNS_OF = (
-    select(tables.runs)
-    .where(tables.runs.c.schedule == bindparam("schedule"), tables.runs.c.window_start == bindparam("window_start"))
-    .order_by(tables.runs.c.source)
-)
-
-
 def runs_of(connection: Connection, window: Window) -> dict[str, Row]:
     """Source -> the row of its evaluation in ``window``."""
-    return {row["source"]: dict(row) for row in connection.execute(_RUNS_OF, _at(window)).mappings()}
+    statement = select(tables.runs).where(_is_window(tables.runs, window)).order_by(tables.runs.c.source)
+    return {row["source"]: dict(row) for row in connection.execute(statement).mappings()}
 
 
 def run_of(connection: Connection, window: Window, source: str) -> Row | None:
@@ -123,23 +115,15 @@ def runs(
 
     ``limit`` counts windows; ``until`` leaves out windows that begin later.
     """
-    statement = _select_runs(of_schedule=schedule is not None, is_until=until is not None)
-    values = {"schedule": schedule, "until": until, "limit": limit}
-    return [dict(row) for row in connection.execute(statement, values).mappings()]
-
-
-@cache
-def _select_runs(*, of_schedule: bool, is_until: bool) -> Select[Any]:
     table = tables.runs
-    newest = select(table.c.schedule, table.c.window_start).distinct()
-    if of_schedule:
-        newest = newest.where(table.c.schedule == bindparam("schedule"))
-    if is_until:
-        newest = newest.where(table.c.window_start <= bindparam("until"))
+    newest = _filtered(select(table.c.schedule, table.c.window_start).distinct(), table, {"schedule": schedule})
+    if until is not None:
+        newest = newest.where(table.c.window_start <= until)
     order = (table.c.window_start.desc(), table.c.schedule)
-    window = newest.order_by(*order).limit(bindparam("limit", type_=Integer)).subquery()
+    window = newest.order_by(*order).limit(limit).subquery()
     same = and_(table.c.schedule == window.c.schedule, table.c.window_start == window.c.window_start)
-    return select(table).join(window, same).order_by(*order, table.c.source)
+    statement = select(table).join(window, same).order_by(*order, table.c.source)
+    return [dict(row) for row in connection.execute(statement).mappings()]
 
 
 def save(
@@ -177,7 +161,7 @@ def _replace(
     connection: Connection, table: Table, window: Window, sources: Sequence[str], new_rows: Iterable[Row]
 ) -> None:
     """Replace the rows of these sources in this window."""
-    connection.execute(_delete(table), {**_at(window), "sources": list(sources)})
+    connection.execute(delete(table).where(_is_window(table, window), table.c.source.in_(sources)))
     for some in _parts(new_rows):
         connection.execute(table.insert(), some)
 
@@ -189,60 +173,31 @@ def _parts(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield part
 
 
-@cache
-def _delete(table: Table) -> Delete:
-    is_window = (table.c.schedule == bindparam("schedule"), table.c.window_start == bindparam("window_start"))
-    return delete(table).where(*is_window, among(table.c.source, "sources"))
-
-
-_CURRENT = select(tables.verdicts.c.id, tables.verdicts.c.current).where(
-    tables.verdicts.c.schedule == bindparam("schedule"),
-    tables.verdicts.c.window_start == bindparam("window_start"),
-    among(tables.verdicts.c.source, "sources"),
-)
-
-
-_TOGGLE = (
-    update(tables.verdicts)
-    .where(tables.verdicts.c.id == bindparam("verdict"))
-    .values(current=~tables.verdicts.c.current)
-)
-
-
 def _save_verdicts(
     connection: Connection, window: Window, sources: Sequence[str], verdicts: Sequence[Verdict], now: datetime
 ) -> None:
     """Add new verdicts, and set ``current`` for exactly those of this evaluation, new or already stored."""
-    found = connection.execute(_CURRENT, {**_at(window), "sources": list(sources)}).all()
+    table = tables.verdicts
+    of_sources = (_is_window(table, window), table.c.source.in_(sources))
+    found = connection.execute(select(table.c.id, table.c.current).where(*of_sources)).all()
     known, ids = {row.id for row in found}, {verdict.id for verdict in verdicts}
     new = [verdict for verdict in verdicts if verdict.id not in known]
     for some in _parts(_verdict_row(verdict, now) for verdict in new):
-        add_missing(connection, tables.verdicts, some)
+        add_missing(connection, table, some)
     toggled = [{"verdict": row.id} for row in found if row.current != (row.id in ids)]
     if toggled:
-        connection.execute(_TOGGLE, toggled)
+        toggle = update(table).where(table.c.id == bindparam("verdict"))
+        connection.execute(toggle.values(current=~table.c.current), toggled)
 
 
-def _newest(table: Table, *further: ColumnElement[bool]) -> Select[Any]:
+def _newest(
+    connection: Connection, table: Table, schedule: Schedule, source: str, *further: ColumnElement[bool]
+) -> tuple[datetime, str] | None:
     """The newest window in which a source has such a row. Not max(): so only the end of the index is read."""
-    of_source = (table.c.schedule == bindparam("schedule"), table.c.source == bindparam("source"))
+    of_source = (table.c.schedule == schedule, table.c.source == source)
     newest = select(table.c.window_start, table.c.window_name).where(*of_source, *further)
-    return newest.order_by(table.c.window_start.desc()).limit(1)
-
-
-def _judged_windows() -> Select[Any]:
-    """Runs that are done, of which some verdict is not that the source could not be read."""
-    run, verdict = tables.runs, tables.verdicts
-    of_run = [verdict.c[name] == run.c[name] for name in ("schedule", "window_start", "source")]
-    unread = verdict.c.reason.in_((Reason.WAREHOUSE_FAILED.value, Reason.RELATION_ERROR.value))
-    read = select(verdict.c.id).where(*of_run, verdict.c.current, ~unread).exists()
-    done = and_(run.c.state == "done", run.c.window_start >= bindparam("since"))
-    return select(run.c.schedule, run.c.source, run.c.window_start).where(done, read).order_by(run.c.window_start)
-
-
-_JUDGED_WINDOWS = _judged_windows()
-_NEWEST_EVALUATED = _newest(tables.verdicts, _EVALUATED)
-_NEWEST_WINDOWS = (_newest(tables.verdicts), _newest(tables.estimates))
+    row = connection.execute(newest.order_by(table.c.window_start.desc()).limit(1)).first()
+    return None if row is None else (row.window_start, row.window_name)
 
 
 def newest_evaluated(connection: Connection, schedule: Schedule, source: str) -> datetime | None:
@@ -251,40 +206,38 @@ def newest_evaluated(connection: Connection, schedule: Schedule, source: str) ->
     A window in which nothing could be evaluated does not count: otherwise one run under a clock that is ahead
     would make all later windows too old to act.
     """
-    parameters = {"schedule": schedule, "source": source}
-    found: datetime | None = connection.execute(_NEWEST_EVALUATED, parameters).scalar()
-    return found
+    newest = _newest(connection, tables.verdicts, schedule, source, _EVALUATED)
+    return None if newest is None else newest[0]
 
 
 def newest_window(connection: Connection, schedule: Schedule, source: str) -> str | None:
     """The name of the newest window with a verdict of any outcome, or an estimate, of the source; None: no window."""
-    parameters = {"schedule": schedule, "source": source}
-    rows = [connection.execute(statement, parameters).first() for statement in _NEWEST_WINDOWS]
-    found = [(row.window_start, row.window_name) for row in rows if row is not None]
-    return max(found)[1] if found else None
+    found = (_newest(connection, table, schedule, source) for table in (tables.verdicts, tables.estimates))
+    return max(filter(None, found), default=(None, None))[1]
 
 
 def judged_windows(connection: Connection, since: datetime | None = None) -> dict[tuple[Schedule, str], list[datetime]]:
     """(schedule, source) -> the starts of the windows that were judged, from ``since`` on; not where it was unread."""
+    run, verdict = tables.runs, tables.verdicts
+    of_run = [verdict.c[name] == run.c[name] for name in ("schedule", "window_start", "source")]
+    unread = verdict.c.reason.in_((Reason.WAREHOUSE_FAILED.value, Reason.RELATION_ERROR.value))
+    read = select(verdict.c.id).where(*of_run, verdict.c.current, ~unread).exists()
+    done = and_(run.c.state == "done", run.c.window_start >= (since or datetime.min.replace(tzinfo=UTC)))
+    statement = select(run.c.schedule, run.c.source, run.c.window_start).where(done, read).order_by(run.c.window_start)
     found: dict[tuple[Schedule, str], list[datetime]] = {}
-    for row in connection.execute(_JUDGED_WINDOWS, {"since": since or datetime.min.replace(tzinfo=UTC)}):
+    for row in connection.execute(statement):
         found.setdefault((row.schedule, row.source), []).append(row.window_start)
     return found
 
 
 def judged(connection: Connection, schedule: Schedule, window_start: datetime, source: str) -> list[Row]:
     """The number of current verdicts of a source in one window, by outcome and reason."""
-    parameters = {"schedule": schedule, "window_start": window_start, "source": source}
-    return [dict(row) for row in connection.execute(_select_judged(), parameters).mappings()]
-
-
-@cache
-def _select_judged() -> Select[Any]:
     table = tables.verdicts
     columns = (table.c.window_name, table.c.outcome, table.c.reason)
-    of_source = [table.c[name] == bindparam(name) for name in ("schedule", "window_start", "source")]
-    counted = select(*columns, func.count().label("verdicts")).where(*of_source, table.c.current.is_(True))
-    return counted.group_by(*columns).order_by(*columns)
+    equals = {"schedule": schedule, "window_start": window_start, "source": source, "current": True}
+    counted = _filtered(select(*columns, func.count().label("verdicts")), table, equals)
+    found = connection.execute(counted.group_by(*columns).order_by(*columns))
+    return [dict(row) for row in found.mappings()]
 
 
 def not_judged(
@@ -293,9 +246,8 @@ def not_judged(
     """Rule, severity and label of each current verdict of a source in one window with this reason."""
     table = tables.verdicts
     equals = {"schedule": schedule, "window_start": window_start, "source": source, "reason": reason.value}
-    statement = select(table.c.rule, table.c.severity, table.c.label).where(
-        *(table.c[name] == value for name, value in equals.items()), table.c.current.is_(True)
-    )
+    columns = (table.c.rule, table.c.severity, table.c.label)
+    statement = _filtered(select(*columns), table, equals | {"current": True})
     return [dict(row) | {"label": label_of(row["label"])} for row in connection.execute(statement).mappings()]
 
 
@@ -431,6 +383,36 @@ def shifts(
         table.c.window_start, table.c.schedule, table.c.source, table.c.label, table.c.test, table.c.column
     )
     return [_shift(row) for row in connection.execute(ordered).mappings()]
+
+
+def rule_outcomes(connection: Connection, since: datetime) -> list[Any]:
+    """rule, schedule, window_start, outcome and the number of labels, for windows from ``since`` on, by window."""
+    table = tables.verdicts
+    by = (table.c.rule, table.c.schedule, table.c.window_start, table.c.outcome)
+    statement = select(*by, func.count().label("labels")).where(_recent(since)).group_by(*by)
+    return list(connection.execute(statement.order_by(table.c.window_start)))
+
+
+def breaches_of_labels(connection: Connection, since: datetime) -> list[tuple[str, str, str | None, int]]:
+    """(rule, source, label, number of windows in breach), for windows from ``since`` on, most breaches first."""
+    table = tables.verdicts
+    by, count = (table.c.rule, table.c.source, table.c.label), func.count()
+    statement = select(*by, count).where(_recent(since), table.c.outcome == "breach").group_by(*by)
+    found = connection.execute(statement.order_by(count.desc(), table.c.source, table.c.label))
+    return [(rule, source, label_of(label), int(windows)) for rule, source, label, windows in found]
+
+
+def _recent(since: datetime) -> Any:
+    table = tables.verdicts
+    # names both schedules, since the index begins with the schedule
+    return and_(table.c.schedule.in_(SCHEDULES), table.c.window_start >= since, table.c.current.is_(True))
+
+
+def known_labels(connection: Connection, source: str) -> set[str | None]:
+    """Labels that were estimated, judged, pinned or switched (None: the source as a whole)."""
+    kept = (tables.labels, tables.baselines, tables.switches)
+    statements = (select(table.c.label).where(table.c.source == source).distinct() for table in kept)
+    return {label_of(key) for statement in statements for key in connection.execute(statement).scalars()}
 
 
 def _at(window: Window) -> Row:

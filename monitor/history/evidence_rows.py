@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
-from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, bindparam, select
+from sqlalchemy import Connection, RowMapping, select
 
 from monitor.core.records import RuleEvidence, WindowOutcome
 from monitor.history import tables
@@ -24,35 +23,26 @@ def lock(connection: Connection, source: str) -> None:
 
 def read(connection: Connection, source: str | None = None, label: LabelFilter = ANY) -> list[RuleEvidence]:
     """The evidence of each acting rule on each label, by source, label and rule."""
-    values = {"source": source, "label": None if label is ANY else label_key(label)}
-    statement = _select_evidence(of_source=source is not None, of_label=label is not ANY)
-    return [_evidence(row) for row in connection.execute(statement, values).mappings()]
-
-
-@cache
-def _select_evidence(*, of_source: bool, of_label: bool) -> Select[Any]:
     table = tables.evidence
     statement = select(table).order_by(table.c.source, table.c.label, table.c.rule)
-    if of_source:
-        statement = statement.where(table.c.source == bindparam("source"))
-    return statement.where(table.c.label == bindparam("label")) if of_label else statement
+    if source is not None:
+        statement = statement.where(table.c.source == source)
+    if label is not ANY:
+        statement = statement.where(table.c.label == label_key(label))
+    return [_evidence(row) for row in connection.execute(statement).mappings()]
 
 
 def save(connection: Connection, source: str, changed: Sequence[RuleEvidence]) -> None:
     """Store changed evidence. Raises :class:`LostRace` if the stored ``version`` is no longer the one that was read."""
     lock(connection, source)
     table = tables.evidence
-    stored = {(row.label, row.rule): row.version for row in connection.execute(_VERSIONS, {"source": source})}
+    versions = select(table.c.label, table.c.rule, table.c.version).where(table.c.source == source)
+    stored = {(label, rule): version for label, rule, version in connection.execute(versions)}
     rows = [_row(each) for each in changed]
     if any(stored.get((row["label"], row["rule"]), 0) != row["version"] - 1 for row in rows):
         raise LostRace
     add_missing(connection, table, [row for row in rows if row["version"] == 1])
     put_versions(connection, table, [row for row in rows if row["version"] > 1])
-
-
-_VERSIONS = select(tables.evidence.c.label, tables.evidence.c.rule, tables.evidence.c.version).where(
-    tables.evidence.c.source == bindparam("source")
-)
 
 
 def _row(evidence: RuleEvidence) -> Row:

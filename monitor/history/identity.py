@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from sqlalchemy import Connection, bindparam, case, func, or_, select, update
+from sqlalchemy import Connection, case, func, literal, or_, select, update
 
 from monitor.core.records import GATES_CLOSED, GATES_CONFIRMED, Identity, Mark, Recorded, Replica
 from monitor.history import switches, tables
@@ -25,13 +25,6 @@ _CONTENT = select(
     select(func.min(tables.thresholds.c.published_at)).scalar_subquery(),
 )
 _SET = update(tables.history).where(_HISTORY.id == _ROW)
-_ADVANCE = _SET.values(version=_HISTORY.version + 1)
-_IS_REPLICA = select(func.pg_is_in_recovery())
-_REPLAYED_AT = select(func.pg_last_xact_replay_timestamp())
-_AT = bindparam("at", type_=_HISTORY.newest_at.type)
-_ADVANCE_AT = _ADVANCE.values(
-    newest_at=case((or_(_HISTORY.newest_at.is_(None), _HISTORY.newest_at < _AT), _AT), else_=_HISTORY.newest_at)
-)
 
 
 def vouch(connection: Connection) -> None:
@@ -60,12 +53,12 @@ def replica(connection: Connection) -> Replica | None:
     """How far a read replica of PostgreSQL has come; None for any other database."""
     if not _is_replica(connection):
         return None
-    changed_at: datetime | None = connection.scalar(_REPLAYED_AT)
+    changed_at: datetime | None = connection.scalar(select(func.pg_last_xact_replay_timestamp()))
     return Replica(changed_at and changed_at.astimezone(UTC))
 
 
 def _is_replica(connection: Connection) -> bool:
-    return connection.dialect.name == "postgresql" and bool(connection.scalar(_IS_REPLICA))
+    return connection.dialect.name == "postgresql" and bool(connection.scalar(select(func.pg_is_in_recovery())))
 
 
 def read(connection: Connection) -> Identity:
@@ -116,10 +109,9 @@ def close_if_older_copy(connection: Connection, seen: Recorded | None, now: date
 
 def advance(connection: Connection, at: datetime | None = None) -> Identity:
     """Raise the version by one. ``at`` is the time of the change, if it may be compared with a clock."""
-    if at is None:
-        connection.execute(_ADVANCE)
-    else:
-        connection.execute(_ADVANCE_AT, {"at": at})
+    newest = _HISTORY.newest_at
+    later = newest if at is None else case((or_(newest.is_(None), newest < at), literal(at, newest.type)), else_=newest)
+    connection.execute(_SET.values(version=_HISTORY.version + 1, newest_at=later))
     return read(connection)
 
 

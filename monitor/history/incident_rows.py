@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, and_, bindparam, func, or_, select
+from sqlalchemy import Connection, RowMapping, Select, and_, func, or_, select
 
 from monitor.core.records import (
     MESSAGE_DELETED,
@@ -20,7 +19,7 @@ from monitor.core.records import (
     Operation,
 )
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, among, by_id, one_at_a_time, put_version, row_by_id, row_of
+from monitor.history.connect import Row, add_missing, one_at_a_time, put_version, row_by_id, row_of
 from monitor.history.delivery_rows import add_deliveries
 from monitor.history.errors import LostRace
 from monitor.history.tables import deliveries as _messages
@@ -54,7 +53,7 @@ def apply_incidents(
             raise LostRace
     add_missing(connection, table, [_incident_row(incident) for incident in opened])
     for incident in opened:  # not inserted if another unresolved one has its fingerprint
-        if connection.execute(by_id(table), {"id": incident.id}).first() is None:
+        if connection.execute(select(table.c.id).where(table.c.id == incident.id)).first() is None:
             raise LostRace
     edits = [(each.root or "", each.sequence) for each in deliveries if each.operation == "edit"]
     if any(sequence != last_edit(connection, root) + 1 for root, sequence in edits):
@@ -64,24 +63,14 @@ def apply_incidents(
     add_deliveries(connection, deliveries)
 
 
-_LAST_EDIT = select(func.coalesce(func.max(_messages.c.sequence), 0)).where(
-    _messages.c.root == bindparam("root"), _messages.c.operation == "edit"
-)
-
-
 def last_edit(connection: Connection, root: str) -> int:
     """The sequence of the newest edit of a message; 0 if it was never edited."""
-    return int(connection.execute(_LAST_EDIT, {"root": root}).scalar_one())
+    of_root = (_messages.c.root == root, _messages.c.operation == "edit")
+    return int(connection.execute(select(func.max(_messages.c.sequence)).where(*of_root)).scalar() or 0)
 
 
 def compositions(connection: Connection, roots: Collection[str]) -> dict[str, Delivery]:
     """Root -> the newest edit of that message, or the message itself if it was never edited."""
-    found = connection.execute(_select_compositions(), {"roots": list(roots)}).mappings()
-    return {row["root"] or row["id"]: Delivery(**row) for row in found}
-
-
-@cache
-def _select_compositions() -> Select[Any]:
     post, edit = _messages.alias(), _messages.alias()
     newest = (
         select(edit.c.id)
@@ -90,72 +79,50 @@ def _select_compositions() -> Select[Any]:
         .limit(1)
         .scalar_subquery()
     )
-    ids = select(func.coalesce(newest, post.c.id)).where(among(post.c.id, "roots"))
-    return select(_messages).where(_messages.c.id.in_(ids))
+    ids = select(func.coalesce(newest, post.c.id)).where(post.c.id.in_(roots))
+    found = connection.execute(select(_messages).where(_messages.c.id.in_(ids))).mappings()
+    return {row["root"] or row["id"]: Delivery(**row) for row in found}
 
 
 def thread(connection: Connection, root: str, *, operations: Collection[Operation] | None = None) -> list[Delivery]:
     """A living message with all its edits, replies and files (or those of ``operations``), by composition time."""
-    values: Row = {"root": root, "operations": None if operations is None else list(operations)}
-    statement = _select_thread(of_operations=operations is not None)
-    return [Delivery(**row) for row in connection.execute(statement, values).mappings()]
-
-
-@cache
-def _select_thread(*, of_operations: bool) -> Select[Any]:
-    is_follow_up = _messages.c.root == bindparam("root")
-    if of_operations:
-        is_follow_up = and_(is_follow_up, among(_messages.c.operation, "operations"))
-    statement = select(_messages).where(or_(_messages.c.id == bindparam("root"), is_follow_up))
-    return statement.order_by(_messages.c.created_at, _messages.c.sequence, _messages.c.id)
-
-
-_DELETED = (
-    select(_messages.c.id)
-    .where(
-        or_(_messages.c.id == bindparam("root"), _messages.c.root == bindparam("root")),
-        _messages.c.state == "dead",
-        _messages.c.error_code.in_(MESSAGE_DELETED),
-    )
-    .limit(1)
-)
+    is_follow_up = _messages.c.root == root
+    if operations is not None:
+        is_follow_up = and_(is_follow_up, _messages.c.operation.in_(operations))
+    statement = select(_messages).where(or_(_messages.c.id == root, is_follow_up))
+    ordered = statement.order_by(_messages.c.created_at, _messages.c.sequence, _messages.c.id)
+    return [Delivery(**row) for row in connection.execute(ordered).mappings()]
 
 
 def message(connection: Connection, root: str) -> tuple[Delivery | None, bool]:
     """A living message as first composed (None: not stored), and whether a person has deleted it since."""
-    row = connection.execute(by_id(_messages), {"id": root}).mappings().first()
-    deleted = connection.execute(_DELETED, {"root": root}).first() is not None
-    return (None if row is None else Delivery(**row)), deleted
+    row = connection.execute(select(_messages).where(_messages.c.id == root)).mappings().first()
+    deleted = select(_messages.c.id).where(
+        or_(_messages.c.id == root, _messages.c.root == root),
+        _messages.c.state == "dead",
+        _messages.c.error_code.in_(MESSAGE_DELETED),
+    )
+    return (None if row is None else Delivery(**row)), connection.execute(deleted.limit(1)).first() is not None
 
 
 def incidents(
     connection: Connection, state: IncidentState | None = None, *, of_monitor: bool = False
 ) -> list[Incident]:
     """All incidents of labels, or those of the monitor itself, by the time they were opened; ``state`` selects one."""
-    statement = _in_state(of_state=state is not None, open=state not in (None, "resolved"), of_monitor=of_monitor)
-    return _incidents(connection, statement, {"state": state})
-
-
-@cache
-def _in_state(*, of_state: bool, open: bool, of_monitor: bool) -> Select[Any]:
-    conditions = [_table.c.state == bindparam("state")] if of_state else []
-    return _about(of_monitor=of_monitor).where(*conditions, *([_UNRESOLVED] if open else []))
+    conditions = [] if state is None else [_table.c.state == state]
+    if state not in (None, "resolved"):
+        conditions.append(_UNRESOLVED)  # its index is small
+    return _incidents(connection, _about(of_monitor=of_monitor).where(*conditions))
 
 
 def unresolved(
     connection: Connection, source: str | None = None, *, since: datetime | None = None, of_monitor: bool = False
 ) -> list[Incident]:
     """The unresolved incidents of one source, or of all; ``since`` adds those that were resolved since then."""
-    statement = _select_unresolved(of_source=source is not None, is_since=since is not None, of_monitor=of_monitor)
-    return _incidents(connection, statement, {"source": source, "since": since})
-
-
-@cache
-def _select_unresolved(*, of_source: bool, is_since: bool, of_monitor: bool) -> Select[Any]:
-    conditions = [or_(_UNRESOLVED, _table.c.resolved_at >= bindparam("since")) if is_since else _UNRESOLVED]
-    if of_source:
-        conditions.append(_table.c.source == bindparam("source"))
-    return _about(of_monitor=of_monitor).where(*conditions)
+    conditions = [_UNRESOLVED if since is None else or_(_UNRESOLVED, _table.c.resolved_at >= since)]
+    if source is not None:
+        conditions.append(_table.c.source == source)
+    return _incidents(connection, _about(of_monitor=of_monitor).where(*conditions))
 
 
 def _about(*, of_monitor: bool) -> Select[Any]:
@@ -163,12 +130,9 @@ def _about(*, of_monitor: bool) -> Select[Any]:
     return _IN_ORDER.where(_OF_MONITOR if of_monitor else ~_OF_MONITOR)
 
 
-_OF_MESSAGES = _IN_ORDER.where(among(_table.c.root, "roots"))
-
-
 def of_messages(connection: Connection, roots: Collection[str]) -> list[Incident]:
     """The incidents that these messages are about."""
-    return _incidents(connection, _OF_MESSAGES, {"roots": list(roots)})
+    return _incidents(connection, _IN_ORDER.where(_table.c.root.in_(roots)))
 
 
 def of_label(connection: Connection, source: str, label: str | None, *, since: datetime) -> list[Incident]:
@@ -178,17 +142,14 @@ def of_label(connection: Connection, source: str, label: str | None, *, since: d
     return _incidents(connection, _IN_ORDER.where(*own, or_(table.c.opened_at >= since, table.c.open_key.is_not(None))))
 
 
-_TOLD = _IN_ORDER.where(
-    ~_OF_MONITOR, _table.c.root.is_not(None), or_(_UNRESOLVED, _table.c.resolved_at >= bindparam("since"))
-)
-
-
 def told(connection: Connection, since: datetime) -> list[Incident]:
     """The incidents with a message that are not resolved, or were resolved since then and have no newer one.
 
     Their messages are about the label as it is now.
     """
-    found = _incidents(connection, _TOLD, {"since": since})
+    has_message = (~_OF_MONITOR, _table.c.root.is_not(None))
+    recent = or_(_UNRESOLVED, _table.c.resolved_at >= since)
+    found = _incidents(connection, _IN_ORDER.where(*has_message, recent))
     newest = {incident.fingerprint: incident for incident in found}
     return list(newest.values())
 
@@ -218,8 +179,8 @@ def events(
     return [IncidentEvent(**row) for row in connection.execute(statement).mappings()]
 
 
-def _incidents(connection: Connection, statement: Select[Any], values: Row | None = None) -> list[Incident]:
-    return [_incident(row) for row in connection.execute(statement, values).mappings()]
+def _incidents(connection: Connection, statement: Select[Any]) -> list[Incident]:
+    return [_incident(row) for row in connection.execute(statement).mappings()]
 
 
 def _open_key(incident: Incident) -> str | None:

@@ -30,9 +30,6 @@ def drop(connection: Connection, key: str) -> None:
     connection.execute(delete(tables.notes).where(tables.notes.c.key == key))
 
 
-_NOTES = select(tables.notes)
-
-
 def read(connection: Connection) -> dict[str, Note]:
     """Key -> note."""
-    return {row["key"]: Note(**row) for row in connection.execute(_NOTES).mappings()}
+    return {row["key"]: Note(**row) for row in connection.execute(select(tables.notes)).mappings()}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from datetime import datetime
-from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, RowMapping, Select, Table, and_, bindparam, delete, func, null, select
+from sqlalchemy import Connection, RowMapping, Select, Table, and_, delete, func, null, select
 from sqlalchemy.exc import IntegrityError
 
 from monitor.core.records import (
@@ -261,31 +260,6 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
 
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
     """Every reading of the windows from ``since`` to ``until``, without its counts, newest window first."""
-    found = connection.execute(_select_seen(), {"since": since, "until": until}).mappings().all()
-    gone = _gone(connection, since, until)
-    return [
-        dict(row)
-        | {name: int(row[name]) for name in ("rejected", "undated")}
-        | gone.get((row["schedule"], row["window_start"], row["source"]), {"before": 0, "left": 0})
-        for row in found
-    ]
-
-
-def _gone(connection: Connection, since: datetime, until: datetime) -> dict[tuple[str, datetime, str], dict[str, int]]:
-    """(schedule, start of a window, source) -> how many rows it had, and how many are left, where most are gone."""
-    table = tables.quality
-    within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
-    found = connection.execute(select(table).where(within, table.c.reason == ROWS_GONE)).mappings()
-    return {
-        (row["schedule"], row["window_start"], row["source"]): {
-            name: int(row["examples"][0][name]) for name in ("before", "left")
-        }
-        for row in found
-    }
-
-
-@cache
-def _select_seen() -> Select[Any]:
     table, bad = tables.readings, tables.quality
     same = (
         bad.c.schedule == table.c.schedule,
@@ -307,9 +281,29 @@ def _select_seen() -> Select[Any]:
         undated.label("undated"),
     )
     # names both schedules, since the primary key begins with the schedule
-    between = table.c.window_start.between(bindparam("since"), bindparam("until"))
-    within = and_(table.c.schedule.in_(SCHEDULES), between)
-    return select(*columns).where(within).order_by(table.c.window_start.desc(), table.c.source)
+    within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
+    statement = select(*columns).where(within).order_by(table.c.window_start.desc(), table.c.source)
+    found = connection.execute(statement).mappings().all()
+    gone = _gone(connection, since, until)
+    return [
+        dict(row)
+        | {name: int(row[name]) for name in ("rejected", "undated")}
+        | gone.get((row["schedule"], row["window_start"], row["source"]), {"before": 0, "left": 0})
+        for row in found
+    ]
+
+
+def _gone(connection: Connection, since: datetime, until: datetime) -> dict[tuple[str, datetime, str], dict[str, int]]:
+    """(schedule, start of a window, source) -> how many rows it had, and how many are left, where most are gone."""
+    table = tables.quality
+    within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
+    found = connection.execute(select(table).where(within, table.c.reason == ROWS_GONE)).mappings()
+    return {
+        (row["schedule"], row["window_start"], row["source"]): {
+            name: int(row["examples"][0][name]) for name in ("before", "left")
+        }
+        for row in found
+    }
 
 
 def _is_reading(table: Table, schedule: str, window_start: datetime, source: str) -> Any:

@@ -34,12 +34,10 @@ from monitor.history import (
     evidence_rows,
     identity,
     incident_rows,
-    labels,
     prune,
     readings,
     renames,
     restatements,
-    rule_counts,
     schema,
     tables,
 )
@@ -336,8 +334,8 @@ class Store:
     verdicts_by_id = _reading(evaluations.verdicts_by_id)
     estimates = _reading(evaluations.estimates)
     shifts = _reading(evaluations.shifts)
-    rule_outcomes = _reading(rule_counts.outcomes)
-    rule_breaches = _reading(rule_counts.breaches_of_labels)
+    rule_outcomes = _reading(evaluations.rule_outcomes)
+    rule_breaches = _reading(evaluations.breaches_of_labels)
 
     # Late truths
 
@@ -376,7 +374,7 @@ class Store:
     latest_baselines = _reading(readings.latest_baselines)
     pinned_sources = _reading(readings.pinned_sources)
     baseline_segments = _reading(readings.baseline_segments)
-    known_labels = _reading(labels.known)
+    known_labels = _reading(evaluations.known_labels)
 
     # Pruning
 

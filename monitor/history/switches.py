@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
-from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from sqlalchemy import Connection, RowMapping, Select, bindparam, func, or_, select
+from sqlalchemy import Connection, RowMapping, func, or_, select
 
 from monitor.core.records import (
     EVERY_SOURCE,
@@ -30,20 +29,19 @@ CHANGES = (
 )  # fmt: skip
 """The kinds of events that change what may act."""
 Applied: TypeAlias = Literal["applied", "already", "conflict"]
-_SWITCHES = select(tables.switches).order_by(tables.switches.c.source, tables.switches.c.label)
-_SWITCH = select(tables.switches).where(
-    tables.switches.c.source == bindparam("source"), tables.switches.c.label == bindparam("label")
-)
 
 
 def switches(connection: Connection) -> list[SwitchState]:
     """Every switch that was ever set, by source and label."""
-    return [_state(row) for row in connection.execute(_SWITCHES).mappings()]
+    statement = select(tables.switches).order_by(tables.switches.c.source, tables.switches.c.label)
+    return [_state(row) for row in connection.execute(statement).mappings()]
 
 
 def switch(connection: Connection, source: str, label: str | None) -> SwitchState:
     """One switch. If it is not stored: never set, version 0."""
-    row = connection.execute(_SWITCH, {"source": source, "label": label_key(label)}).mappings().first()
+    table = tables.switches
+    is_switch = (table.c.source == source, table.c.label == label_key(label))
+    row = connection.execute(select(table).where(*is_switch)).mappings().first()
     return SwitchState(source, label) if row is None else _state(row)
 
 
@@ -54,19 +52,12 @@ def events(
 
     With ``since``, only the last event of each sort before it: what ``automation.as_of`` needs for any later time.
     """
-    values = {"source": source, "label": None if label is ANY else label_key(label), "since": since}
-    statement = _events(of_source=source is not None, of_label=label is not ANY, is_since=since is not None)
-    return [_event(row) for row in connection.execute(statement, values).mappings()]
-
-
-@cache
-def _events(*, of_source: bool, of_label: bool, is_since: bool) -> Select[Any]:
-    table, since = tables.switch_events, bindparam("since", type_=tables.switch_events.c.at.type)
-    conditions = [table.c.source == bindparam("source")] if of_source else []
-    if of_label:
-        conditions.append(table.c.label == bindparam("label"))
+    table = tables.switch_events
+    conditions = [table.c.source == source] if source is not None else []
+    if label is not ANY:
+        conditions.append(table.c.label == label_key(label))
     statement = select(table).where(*conditions)
-    if is_since:
+    if since is not None:
         sort = (
             table.c.source,
             table.c.label,
@@ -77,7 +68,7 @@ def _events(*, of_source: bool, of_label: bool, is_since: bool) -> Select[Any]:
         )
         last = select(func.max(table.c.id)).where(*conditions, table.c.at <= since).group_by(*sort)
         statement = statement.where(or_(table.c.at > since, table.c.id.in_(last)))
-    return statement.order_by(table.c.id)
+    return [_event(row) for row in connection.execute(statement.order_by(table.c.id)).mappings()]
 
 
 def changes(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy import Connection, delete, exists, select
 
 from monitor.history import tables
 from monitor.history.connect import add_missing, insert, one_at_a_time
@@ -21,16 +21,7 @@ from monitor.history.values import label_key, label_of
 
 Thresholds: TypeAlias = Mapping[tuple[str, str | None], float]
 Kind = Literal["published", "raised", "refused"]
-_READ = select(tables.thresholds)
 _PUBLISHED = tables.publications.c.kind == "published"
-_NEWEST_REVISION = (
-    select(tables.publications.c.revision).where(_PUBLISHED).order_by(tables.publications.c.sequence.desc()).limit(1)
-)
-_WAS_PUBLISHED = (
-    select(tables.publications.c.sequence)
-    .where(_PUBLISHED, tables.publications.c.revision == bindparam("revision"))
-    .limit(1)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +74,7 @@ class Publication:
 
 def read(connection: Connection) -> dict[tuple[str, str | None], float]:
     """(source, label) -> automate_at. Label None is the source's score, for labels without their own."""
-    rows = connection.execute(_READ).mappings()
+    rows = connection.execute(select(tables.thresholds)).mappings()
     return {(row["source"], label_of(row["label"])): row["automate_at"] for row in rows}
 
 
@@ -155,13 +146,14 @@ def _refused(connection: Connection, by: Publisher, now: datetime, changes: list
 
 
 def _newest_revision(connection: Connection) -> str | None:
-    found: str | None = connection.execute(_NEWEST_REVISION).scalar_one_or_none()
-    return found
+    published = select(tables.publications.c.revision).where(_PUBLISHED)
+    return connection.execute(published.order_by(tables.publications.c.sequence.desc()).limit(1)).scalar_one_or_none()
 
 
 def _is_superseded(connection: Connection, revision: str, newest: str | None) -> bool:
     """Whether this revision was published, and another one after it."""
-    return newest != revision and connection.execute(_WAS_PUBLISHED, {"revision": revision}).first() is not None
+    was_published = exists().where(_PUBLISHED, tables.publications.c.revision == revision)
+    return newest != revision and bool(connection.scalar(select(was_published)))
 
 
 def _effective(scores: Thresholds, source: str, label: str | None) -> float:
