@@ -28,7 +28,6 @@ from monitor.report.console import plain_table
 from monitor.report.figures.scale import Scale
 from monitor.report.figures.sparkline import sparkline
 
-SHOWN_DIFFERENCES = 10
 _LEVELS: dict[Seen, float] = {"ok": 0.0, "unconfirmed": 1.0, "info": 2.0, "warning": 3.0, "critical": 4.0}
 """The height of a week's mark; "not_evaluated" has none, and is a dot."""
 _WORDS: dict[model.Switched, str] = {"off": "off", "blocked": "scores blocked", "segments": "segments off", "": "-"}
@@ -150,23 +149,12 @@ def _timelines_table(found: Replay) -> Table:
 
 
 def notes(found: Replay) -> Iterator[str]:
-    """Notes to the tables: what is missing, what was left out, which verdicts differ."""
+    """Notes to the tables: what is missing, and what was left out."""
     for missing in found.missing:
         yield _missing_words(missing)
     for each in found.omitted:
         what = f"{each.rule} on {each.source}, {count_of(each.windows, 'window')}"
         yield f"not replayed ({each.side}): {what}: {_WHY[each.reason]}"
-    agreement = found.agreement
-    if agreement.compared:
-        same = agreement.compared - len(agreement.differences)
-        yield f"verdicts that the present file gave in runs: {same:,} of {agreement.compared:,} come out the same"
-    for other in agreement.differences[:SHOWN_DIFFERENCES]:
-        yield (
-            f"  {other.window} {other.subject.name} {other.rule}: given {other.given}, "
-            f"now {other.replayed or 'not judged'} ({other.cause.value})"
-        )
-    if len(agreement.differences) > SHOWN_DIFFERENCES:
-        yield f"  and {len(agreement.differences) - SHOWN_DIFFERENCES:,} more: see them all with --json"
 
 
 def _missing_words(missing: Missing) -> str:

@@ -22,6 +22,7 @@ from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
 from monitor.run import run_window
 from tests.fakes.world import BROKEN_FROM, CONFIG, WEEKS, World, pinned_world
+from tests.replayed_again import said_and_said_again
 
 LASTING = (
     "  - {id: lasting-overconfidence, metric: overconfidence, where: automated, condition: accumulated,\n"
@@ -29,6 +30,7 @@ LASTING = (
     "  - {id: lasting-segments, metric: overconfidence, where: automated, condition: accumulated, threshold: 0.02,\n"
     "     scope: segments, min_samples: 30, severity: warning, actions: [slack]}\n"
 )
+
 BESIDE = CONFIG.replace("  - {id: ece-increase", f"{LASTING}  - {{id: ece-increase", 1)
 JUDGED = WEEKS[6:]
 
@@ -169,9 +171,10 @@ def test_a_year_is_two_questions_to_the_history(world: World) -> None:
 def test_a_replay_of_the_same_file_says_what_the_runs_said(world: World) -> None:
     config = parse_config(BESIDE)
     with world.opened() as monitor:
-        again = replay(monitor.store, plan_of(config, config, week(WEEKS[-1], config.zone), len(JUDGED)))
-    assert again.agreement.compared > 0
-    assert again.agreement.differences == ()
+        plan = plan_of(config, config, week(WEEKS[-1], config.zone), len(JUDGED))
+        said, again = said_and_said_again(monitor.store, plan)
+    assert said
+    assert again == said
 
 
 def test_a_replay_judges_by_another_score_from_which_labels_act(world: World) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from monitor.core.records import Subject
-from monitor.operations.replay.model import Difference, Missing, Opened, Pair, Replay, Seen, Side
+from monitor.operations.replay.model import Missing, Opened, Pair, Replay, Seen, Side
 
 
 def document(found: Replay) -> dict[str, Any]:
     """The replay as one JSON document: the same for the same history and files."""
-    given, sides = found.agreement, {"present": found.present, "proposed": found.proposed}
+    sides = {"present": found.present, "proposed": found.proposed}
     return {
         "from": found.weeks[0].name,
         "to": found.weeks[-1].name,
@@ -26,22 +26,12 @@ def document(found: Replay) -> dict[str, Any]:
             {"in": o.side, "rule": o.rule, "source": o.source, "reason": o.reason, "windows": o.windows}
             for o in found.omitted
         ],
-        "as_given": {
-            "compared": given.compared,
-            "same": given.compared - len(given.differences),
-            "differences": [_difference(each) for each in given.differences],
-        },
     }
 
 
 def _missing(missing: Missing) -> dict[str, Any]:
     about = {"schedule": missing.schedule, "source": missing.source, "from": missing.first, "to": missing.last}
     return about | {"windows": missing.windows, "reason": missing.reason}
-
-
-def _difference(each: Difference) -> dict[str, Any]:
-    about = {"rule": each.rule, **_about(each.subject), "window": each.window}
-    return about | {"given": each.given, "replayed": each.replayed or None, "cause": each.cause}
 
 
 def _about(subject: Subject) -> dict[str, str | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Literal
@@ -24,15 +24,6 @@ class LeftOut(StrEnum):
     NEEDS_WHOLE_ROWS = "needs_whole_rows"
     COLUMN_NOT_WATCHED = "column_not_watched"
     SEGMENTS_NOT_KEPT = "segments_not_kept"
-
-
-class DifferenceCause(StrEnum):
-    """Why a replayed verdict differs from the stored one. All are in ``docs/replay.md``."""
-
-    OTHER_BASELINE = "other_baseline"
-    OTHER_COUNTS = "other_counts"
-    NOT_JUDGED = "not_judged"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +51,6 @@ class Omitted:
     source: str
     reason: LeftOut
     windows: int
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A verdict of the present file that differs from the one that its run gave."""
-
-    rule: str
-    subject: Subject
-    window: str
-    given: str
-    replayed: str
-    cause: DifferenceCause
-
-
-@dataclass(frozen=True, slots=True)
-class Agreement:
-    """How many stored verdicts of the present file were replayed, by subject, and those that differ."""
-
-    compared_of: Mapping[Subject, int] = field(default_factory=dict)
-    differences: tuple[Difference, ...] = ()
-
-    @property
-    def compared(self) -> int:
-        """The number of stored verdicts that were replayed."""
-        return sum(self.compared_of.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +131,6 @@ class Replay:
     pairs: tuple[Pair, ...]
     missing: tuple[Missing, ...]
     omitted: tuple[Omitted, ...]
-    agreement: Agreement
 
     @property
     def subjects(self) -> list[Subject]:

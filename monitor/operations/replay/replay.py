@@ -6,7 +6,7 @@ Nothing is written, switched or sent. ``docs/replay.md`` says how it works and w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from monitor.config.model import Config, Rule
@@ -32,9 +32,9 @@ from monitor.operations.replay.inputs import (
     used_versions,
     versions_of,
 )
-from monitor.operations.replay.model import NEVER_READ, Agreement, LeftOut, Missing, Omitted, Replay, SideName
+from monitor.operations.replay.model import NEVER_READ, LeftOut, Missing, Omitted, Replay, SideName
 from monitor.operations.replay.plan import Part, ReplayPlan
-from monitor.operations.replay.results import agreement_of, side_by_side, side_of, together
+from monitor.operations.replay.results import side_by_side, side_of
 
 Progress = Callable[[str], None]
 _NEEDED = ("blocked", "newest_alone", "turns_off")  # keys of a verdict's detail that switches and incidents need
@@ -48,14 +48,13 @@ _FROM_COUNTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class JudgedWindow:
-    """One window of one source: the verdicts of both files, what is missing, and how far the verdicts agree."""
+    """One window of one source: the verdicts of both files, and what is missing."""
 
     window: Window
     present: tuple[Verdict, ...] = ()
     proposed: tuple[Verdict, ...] = ()
     missing: str | None = None
     unwatched: tuple[tuple[SideName, str, LeftOut], ...] = ()
-    agreement: Agreement = field(default_factory=Agreement)
 
 
 def replay(history: Store, plan: ReplayPlan, progress: Progress = lambda _: None) -> Replay:
@@ -74,7 +73,6 @@ def put_together(plan: ReplayPlan, judged: Sequence[Sequence[JudgedWindow]]) -> 
         plan.weeks, present, proposed, tuple(pairs),
         missing=tuple(gap for part, of_part in parts for gap in _gaps(part, of_part)),
         omitted=tuple(rule for part, of_part in parts for rule in _omitted(plan, part, of_part)),
-        agreement=together(each.agreement for each in windows),
     )  # fmt: skip
 
 
@@ -127,7 +125,6 @@ def _judge_window(
         proposed,
         missing=data.problem.value if data.problem else None,
         unwatched=(*_unwatched(plan, part, data, shifts), *_without_segments(plan, part, known)),
-        agreement=agreement_of(plan.present, given, present),
     )
 
 

@@ -1,9 +1,8 @@
-"""The results of a replay's verdicts: incidents, switches, weeks, and agreement with the stored verdicts."""
+"""The results of a replay's verdicts: incidents, switches and weeks."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -12,14 +11,10 @@ from monitor.config.model import Config
 from monitor.config.rule_sources import acting_rules
 from monitor.core import windows
 from monitor.core.diagnoses import Diagnosis
-from monitor.core.records import LIMITING, Incident, Reason, Severity, Subject, Verdict, Window
+from monitor.core.records import LIMITING, Incident, Severity, Subject, Verdict, Window
 from monitor.evaluation.diagnosis import outline_of
-from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.incidents.findings import decisions
 from monitor.operations.replay.model import (
-    Agreement,
-    Difference,
-    DifferenceCause,
     Opened,
     Pair,
     Replay,
@@ -32,36 +27,6 @@ from monitor.operations.replay.model import (
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 _SWITCHED: tuple[Switched, ...] = ("", "segments", "blocked", "off")
-
-
-def agreement_of(config: Config, given: Iterable[Verdict], replayed: Iterable[Verdict]) -> Agreement:
-    """Compare stored and replayed verdicts of this file's revision; those of other revisions are not compared."""
-    rules = {rule.id for rule in config.rules if not needs_whole_rows(rule)}
-    given_by_file = [
-        verdict for verdict in given if verdict.rules_revision == config.revision and verdict.rule in rules
-    ]
-    again = {(verdict.rule, verdict.subject): verdict for verdict in replayed}
-    pairs = [(then, again.get((then.rule, then.subject))) for then in given_by_file]
-    other = tuple(_difference(then, now) for then, now in pairs if now is None or now.outcome != then.outcome)
-    return Agreement(Counter(verdict.subject for verdict in given_by_file), other)
-
-
-def together(found: Iterable[Agreement]) -> Agreement:
-    """The agreement of several windows."""
-    parts = list(found)
-    compared = sum((Counter(each.compared_of) for each in parts), Counter[Subject]())
-    return Agreement(compared, tuple(difference for each in parts for difference in each.differences))
-
-
-def _difference(then: Verdict, now: Verdict | None) -> Difference:
-    if now is None:
-        return Difference(then.rule, then.subject, then.window.name, then.outcome, "", DifferenceCause.NOT_JUDGED)
-    cause = DifferenceCause.UNKNOWN
-    if now.baseline_version != then.baseline_version:
-        cause = DifferenceCause.OTHER_BASELINE
-    elif now.data_digest != then.data_digest or now.reason in (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED):
-        cause = DifferenceCause.OTHER_COUNTS
-    return Difference(then.rule, then.subject, then.window.name, then.outcome, now.outcome, cause)
 
 
 def side_of(config: Config, judged: Sequence[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]) -> Side:
@@ -165,9 +130,6 @@ def only_of(found: Replay, label: str) -> Replay:
             timelines={subject: row for subject, row in side.timelines.items() if subject.label == label},
         )
 
-    given = found.agreement
-    compared = {subject: count for subject, count in given.compared_of.items() if subject.label == label}
-    agreement = Agreement(compared, tuple(each for each in given.differences if each.subject.label == label))
     pairs = tuple(pair for pair in found.pairs if pair.either.incident.label == label)
     present, proposed = of_label(found.present), of_label(found.proposed)
-    return replace(found, present=present, proposed=proposed, pairs=pairs, agreement=agreement)
+    return replace(found, present=present, proposed=proposed, pairs=pairs)

@@ -9,6 +9,7 @@ from benchmarks.timing import Size, Timing
 from monitor.history.store import Store
 from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
+from tests.replayed_again import said_and_said_again
 
 TINY = Size(labels=2, rounds=2, replayed=2)
 
@@ -16,10 +17,12 @@ TINY = Size(labels=2, rounds=2, replayed=2)
 def test_the_history_that_is_replayed_lacks_no_window_and_says_what_it_said_before(tmp_path: Path) -> None:
     bench.write(tmp_path, TINY)
     with Store.from_url(bench.address(tmp_path), create=False) as store:
-        found = replay(store, plan_of(bench.config(), bench.config(), bench.newest_week(store), TINY.replayed))
+        plan = plan_of(bench.config(), bench.config(), bench.newest_week(store), TINY.replayed)
+        found, (said, again) = replay(store, plan), said_and_said_again(store, plan)
         verdicts = store.verdicts()
     assert found.missing == ()
-    assert (found.agreement.compared, found.agreement.differences) == (len(verdicts), ())
+    assert len(said) == len(verdicts)
+    assert again == said
     timed = bench.replayed(tmp_path, TINY)
     assert [(each.name, each.schedules) for each in timed] == [
         (name, schedules)

@@ -19,12 +19,10 @@ from monitor.evaluation.other_thresholds import acting_from
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.metrics.registry import EXPECTED, METRICS, WHOLE
 from monitor.operations.replay.inputs import baseline_of
-from monitor.operations.replay.model import DifferenceCause, Opened, Replay
+from monitor.operations.replay.model import Opened
 from monitor.operations.replay.plan import ReplayRefused, plan_of
 from monitor.operations.replay.results import (
-    agreement_of,
     incidents_of,
-    only_of,
     side_by_side,
     side_of,
     switched_by,
@@ -179,56 +177,8 @@ def test_a_week_is_ok_only_where_every_rule_was_evaluated_and_counts_as_not_eval
     assert (side.weeks_not_evaluated, side.weeks) == (3, 4)
 
 
-def test_of_one_label_only_its_own_verdicts_agree_or_differ() -> None:
-    present = config()
-    labels = ("billing", "refund")
-    given = [replace(verdict("ok", window(0), label=label), rules_revision=present.revision) for label in labels]
-    found = agreement_of(present, given, [replace(given[0], outcome="breach"), given[1]])
-    weeks = (window(0),)
-    side = side_of(config(), [(window(0), given)], weeks)
-    whole = Replay(weeks, side, side, (), (), (), found)
-    of = {label: only_of(whole, label).agreement for label in labels}
-    assert (whole.agreement.compared, len(whole.agreement.differences)) == (2, 1)
-    assert {label: (each.compared, len(each.differences)) for label, each in of.items()} == {
-        "billing": (1, 1), "refund": (1, 0),
-    }  # fmt: skip
-
-
 def test_an_unconfirmed_week_opens_no_incident_of_a_replay() -> None:
     assert incidents_of(config(), weekly("unconfirmed", "unconfirmed")) == []
-
-
-# --- as it was given
-
-
-def test_only_verdicts_of_this_very_file_are_compared() -> None:
-    present = config()
-    given = [replace(verdict("ok", window(n)), rules_revision=r) for n, r in enumerate((present.revision, "older"))]
-    again = [replace(each, outcome="breach") for each in given[:1]]
-    found = agreement_of(present, given, again)
-    assert (found.compared, [(d.given, d.replayed) for d in found.differences]) == (1, [("ok", "breach")])
-
-
-@pytest.mark.parametrize(
-    ("now", "expected"),
-    [
-        ({"baseline_version": 2}, DifferenceCause.OTHER_BASELINE),
-        ({"data_digest": "late truths"}, DifferenceCause.OTHER_COUNTS),
-        ({"reason": Reason.WAREHOUSE_FAILED}, DifferenceCause.OTHER_COUNTS),
-        ({}, DifferenceCause.UNKNOWN),
-    ],
-)
-def test_a_difference_has_a_cause(now: dict[str, Any], expected: DifferenceCause) -> None:
-    present = config()
-    then = replace(verdict("ok", window(0)), rules_revision=present.revision)
-    found = agreement_of(present, [then], [replace(then, outcome="not_evaluated", **now)])
-    assert [each.cause for each in found.differences] == [expected]
-
-
-def test_a_verdict_that_does_not_come_again_is_a_difference() -> None:
-    present = config()
-    then = replace(verdict("ok", window(0)), rules_revision=present.revision)
-    assert [each.cause for each in agreement_of(present, [then], []).differences] == [DifferenceCause.NOT_JUDGED]
 
 
 # --- what is to be done
