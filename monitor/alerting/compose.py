@@ -69,7 +69,7 @@ def compose(monitor: Monitor, decisions: Sequence[IncidentDecision]) -> Composed
 
 
 def unsent(monitor: Monitor) -> Composed:
-    """Messages of open incidents that no route or token could send when they opened, and that can be sent now."""
+    """Messages of open incidents that no route, token or channel could take, and that can be sent now."""
     unresolved = [each for each in monitor.store.unresolved_incidents() if each.state != "silenced"]
     waiting = [each for each in unresolved if not _is_told(monitor, each)]
     teller = Teller.of(monitor)
@@ -85,11 +85,11 @@ def unsent(monitor: Monitor) -> Composed:
 
 
 def _is_told(monitor: Monitor, incident: Incident) -> bool:
-    """Whether its message is in a channel, or on its way; one without a token waits only where there is one now."""
+    """Whether its message is in a channel, or on its way; one that was given up waits where there is a token."""
     if incident.root is None:
         return False
     found, _ = monitor.store.message(incident.root)
-    return found is None or found.state != "not_sent" or monitor.sender is None
+    return found is None or found.state not in ("not_sent", "superseded") or monitor.sender is None
 
 
 def _messages(monitor: Monitor, teller: Teller, decision: IncidentDecision) -> tuple[Incident, list[Delivery]]:

@@ -158,23 +158,13 @@ def recompose(connection: Connection, delivery: str, payload: Mapping[str, Any])
     return connection.execute(update(table).where(waits).values(payload=plain(payload))).rowcount == 1
 
 
-def shut(connection: Connection, codes: Collection[str]) -> list[Delivery]:
-    """The messages that failed with one of these error codes, or of which an edit, a reply or a file did."""
-    failed = (table.c.state == "failed", table.c.error_code.in_(codes))
+def leave_channels(connection: Connection, codes: Collection[str], named: Collection[str]) -> None:
+    """Give up messages, with what waits in their threads, that failed so in a channel that is not ``named``."""
+    failed = (table.c.state == "failed", table.c.error_code.in_(codes), table.c.channel.not_in(named))
     roots_ = select(func.coalesce(table.c.root, table.c.id)).where(*failed)
-    return _deliveries(connection, _IN_ORDER.where(table.c.operation == "post", table.c.id.in_(roots_)))
-
-
-def move(connection: Connection, post: Delivery, *, channel: str, payload: Mapping[str, Any], now: datetime) -> bool:
-    """Let a message be posted in another channel, with what waits of its thread. False if it has changed meanwhile."""
-    anew: Row = _NO_ERROR | {"channel": channel, "state": "pending", "attempts": 0, "next_attempt_at": now}
-    is_unchanged = and_(table.c.id == post.id, table.c.state == post.state, table.c.channel == post.channel)
-    place: Row = {"payload": plain(payload), "sent_at": None, "external_channel": None, "external_id": None}
-    if connection.execute(update(table).where(is_unchanged).values(anew | place)).rowcount != 1:
-        return False
-    waits = and_(table.c.root == post.id, table.c.state.in_(_UNSENT))
-    connection.execute(update(table).where(waits).values(anew))
-    return True
+    of_them = func.coalesce(table.c.root, table.c.id).in_(roots_)
+    unsent = or_(table.c.state.in_(_UNSENT), and_(table.c.state == "sent", table.c.operation == "post"))
+    connection.execute(update(table).where(of_them, unsent).values(_NO_ERROR | {"state": "superseded"}))
 
 
 def due_deliveries(connection: Connection, now: datetime, *, worker: str | None = None) -> list[Delivery]:

@@ -571,8 +571,7 @@ class Store:
     conclude_delivery = _writing(delivery_rows.conclude)
     note_edit_shown = _writing(delivery_rows.note_shown)
     recompose_delivery = _writing(delivery_rows.recompose)
-    shut_messages = _reading(delivery_rows.shut)
-    move_message = _writing(delivery_rows.move)
+    leave_channels = _writing(delivery_rows.leave_channels)
     claim_delivery = _writing(delivery_rows.claim)
     settle_delivery = _writing(delivery_rows.settle)
 

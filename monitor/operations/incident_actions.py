@@ -16,13 +16,13 @@ from typing import TypeAlias
 from monitor.alerting import compose
 from monitor.alerting.compose import Composed
 from monitor.alerting.health import watchdog
+from monitor.alerting.slack.client import CHANNEL_ERRORS
 from monitor.alerting.slack.incident_message import repeat_message
 from monitor.alerting.slack.message import delivery_of, is_reminder, kept_reminders, last_call
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, Subject
 from monitor.incidents import life
 from monitor.incidents.life import IncidentDecision
-from monitor.operations.move_messages import move_messages
 from monitor.story.gather import Teller
 from monitor.story.incident import reason_words, state_words
 
@@ -112,9 +112,11 @@ def due_repeats(monitor: Monitor) -> list[Delivery]:
     """Messages that are due by time alone: ended silences, ended switches, reminders of unacknowledged incidents.
 
     They are stored as pending, each once, even if other processes do the same now. Call this before each drain: it
-    also lets messages be posted where their route sends them now, if Slack refuses their channel.
+    also gives up messages in a channel that Slack refuses and no route names any more, which are then posted anew by
+    their route; not where routes were read from a broken alerts.yaml.
     """
-    move_messages(monitor)
+    if monitor.config.sources:
+        monitor.store.leave_channels(CHANNEL_ERRORS, {route.channel for route in monitor.config.routes})
     edits = [*end_silences(monitor), *send_untold(monitor), *compose.show_switches(monitor)]
     found = [_repeat(monitor, each) for each in monitor.store.incidents("open") if each.root is not None]
     calls = [each for each in (*found, *watchdog.reminders(monitor)) if each is not None]
@@ -145,7 +147,7 @@ def end_silences(monitor: Monitor) -> list[Delivery]:
 
 
 def send_untold(monitor: Monitor) -> list[Delivery]:
-    """The messages of open incidents that had no route, or no token, when they opened, and have both now."""
+    """The messages of open incidents that had no route, no token or no such channel, and have one now."""
     for _ in range(TRIES):
         with monitor.store.one_moment():
             composed = compose.unsent(monitor)

@@ -56,7 +56,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "what is to be sent": lambda s: s.deliveries(["pending", "failed", "sending"]),
     "what was not sent": lambda s: s.undelivered(NOW),
     "when messages were sent": lambda s: s.sent_between(),
-    "messages that Slack refuses in their channel": lambda s: s.shut_messages(["is_archived"]),
+    "messages that Slack refuses in their channel": lambda s: s.leave_channels(["is_archived"], {"#ml"}),
     "edits that a later one replaces": lambda s: s.supersede_edits(),
     "channels": lambda s: s.known_channels({"#ml"}),
     "the roots": lambda s: s.delivery_roots({"r1"}),

@@ -122,20 +122,6 @@ def without_mention(payload: Payload) -> Payload:
     return payload | {"text": _MENTION_AT_END.sub("", payload["text"]), "blocks": kept or None}
 
 
-def with_mention(payload: Payload, mention: str | None) -> Payload:
-    """The payload with the mention in place of the one that it has (None: it mentions nobody).
-
-    >>> found = with_mention({"text": "fine <!here>", "blocks": [header("Top"), section("<!here>")]}, "<@U1>")
-    >>> found["text"], [block["text"]["text"] for block in found["blocks"]]
-    ('fine <@U1>', ['Top', '<@U1>'])
-    """
-    bare = without_mention(payload)
-    blocks = list(bare["blocks"] or ())
-    place = 1 if blocks and blocks[0]["type"] == "header" else 0
-    placed = [*blocks[:place], *mention_block(mention), *blocks[place:]]
-    return bare | {"text": f"{bare['text']} {mention_text(mention)}".strip(), "blocks": placed or None}
-
-
 def button(action: str, text: str, incident: str, style: str | None = None) -> Block:
     """A button; its value is the id of the incident that it is about."""
     made = {"type": "button", "action_id": action, "text": {"type": "plain_text", "text": text}, "value": incident}

@@ -262,7 +262,7 @@ class _Drain:
         return not any(is_call(e) and e.state in _OPEN_STATES and _place(e) > _place(call) for e in thread)
 
     def _has_just_called(self, call: Delivery, thread: Sequence[Delivery]) -> bool:
-        """Whether its message was sent for the first time, or in another channel, after the call was written.
+        """Whether its message was sent after the call was written.
 
         By this drain, or by one that was killed then.
         """
