@@ -79,6 +79,7 @@ test-engines: $(VENV)/.engines ## the same rows in SQLite, PostgreSQL, and what 
 	@command -v java >/dev/null || { echo "Spark wants java: apt-get install default-jre-headless"; exit 1; }
 	TEST_ENGINES=duckdb,sqlite,postgresql $(BIN)/python -m pytest -n 2 --dist load $(LOADED)
 	TEST_ENGINES=duckdb,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(WAREHOUSE)
+	$(BIN)/python -m pytest tests/system/test_first_day.py -k clickhouse
 	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING) tests/integration/test_reading_plan.py
 	$(BRIEF_JAVA) $(BIN)/python -m pytest -n 2 --dist load $(QUIET) tests/engines
 

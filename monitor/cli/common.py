@@ -9,6 +9,7 @@ import atexit
 import gc
 import logging
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -237,6 +238,12 @@ def plain_errors() -> Iterator[None]:
 def first_line(error: object) -> str:
     """The first line of a driver's message, without its additions."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def print_next(command: str, why: str, settings: Settings) -> None:
+    """A command to go on with, as it can be pasted into the same shell."""
+    elsewhere = "" if settings.config == Path("alerts.yaml") else f"CALMON_CONFIG={shlex.quote(str(settings.config))} "
+    out.print(Text(f"next: {elsewhere}{command}    # {why}"))
 
 
 def write(path: Path, content: str | bytes, *, folders: bool = False) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -300,8 +299,11 @@ def _table(warehouse: Warehouse, named: dict[str, str], *, ask: bool) -> Found:
         return Found(tables[0])
     found = recognised(warehouse, tables, named)
     if ask:
-        proposed = f" ({found[0]} is recognised)" if len(found) == 1 else ""
-        return Found(_chosen(f"Which table?{proposed}", tables))
+        if len(found) != 1:
+            return Found(_chosen("Which table?", tables))
+        usual = found[0].relation
+        chosen = _chosen(f"Which table? (Enter: {found[0]})", tables, usual=usual)
+        return found[0] if chosen == usual else Found(chosen)
     if len(found) != 1:
         raise cli.UsageError(f"which table? Give --relation with one of: {', '.join(tables)}")
     return found[0]
@@ -682,9 +684,8 @@ def _environment(path: Path, address: str) -> Mapping[str, str]:
 
 def _next(settings: Settings, weeks: Weeks) -> None:
     """Print what to do next."""
-    elsewhere = "" if settings.config == Path("alerts.yaml") else f"CALMON_CONFIG={shlex.quote(str(settings.config))} "
     for words, why in _steps(weeks, _pin_words(settings, weeks) if weeks.baseline else []):
-        cli.out.print(Text(f"next: {elsewhere}calmon {' '.join(words)}    # {why}"))
+        cli.print_next(" ".join(["calmon", *words]), why, settings)
 
 
 def _confirmed(question: str, *, default: bool = False) -> bool:

@@ -10,10 +10,12 @@ from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from monitor.alerting.health import outage
 from monitor.cli import common as cli
 from monitor.config.model import Config
+from monitor.config.settings import Settings
 from monitor.context import ActMode
 from monitor.core import windows
 from monitor.core.records import Schedule, Subject, Window
@@ -109,6 +111,8 @@ def _run(
             cli.out.print(run_summary(result.evaluated, stories, result.actions))
             if (read := opened.warehouse.bytes_read) is not None:
                 cli.out.print(f"The warehouse read {read / 1e6:,.1f} MB of its tables for this run.")
+            if config.automation.dry_run and not dry_run:
+                _say_how_to_go_live(opened.settings, window)
         for part in (part for part in result.evaluated if part.problem):
             text = f"{part.source}: {part.problem}: {part.error}"
             cli.err.print(text, style="red", markup=False, soft_wrap=True)
@@ -117,6 +121,13 @@ def _run(
         raise typer.Exit(cli.FAILED)
     if exit_code and result.breached:
         raise typer.Exit(cli.BREACH)
+
+
+def _say_how_to_go_live(settings: Settings, window: Window) -> None:
+    """After a run with ``dry_run: true``: what lets the next ones act."""
+    cli.out.print(Text(f"Nothing was switched. To let it act, take `dry_run: true` out of {settings.config}, then:"))
+    cli.print_next('calmon automation enable --all --reason "go live"', "but labels in breach", settings)
+    cli.print_next(windows.run_command(window.schedule, window.name), "acts on what was found", settings)
 
 
 @contextmanager

@@ -30,13 +30,13 @@ NO_ROUTE = "not sent: no route matches"
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """An action that a verdict asked for, with its result in ``state``; "": the result is the delivery of ``root``."""
+    """An action that a verdict asked for, with its result in ``state``; "": that of the message of ``incident``."""
 
     kind: ActionKind
     source: str
     label: str | None
     state: str
-    root: str | None = None
+    incident: Incident | None = None
 
 
 def refusals_of(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode) -> Mapping[str, str]:
@@ -111,8 +111,7 @@ def _pending(
     if refusal:
         return Pending(kind, source, label, refusal)
     if kind == "slack":
-        incident = incidents.get((source, label))
-        return Pending(kind, source, label, "", incident.root if incident else None)
+        return Pending(kind, source, label, "", incidents.get((source, label)))
     return Pending(kind, source, label, states.get((source, label), "nothing to change"))
 
 
@@ -288,9 +287,16 @@ def _is_watched(config: Config, source: str, label: str | None) -> bool:
 
 def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:
     """The actions with their results, those of messages included."""
-    posts = monitor.store.delivery_roots({p.root for p in pending if p.root is not None})
-    words = {root: compose.delivery_words(post) for root, post in posts.items()}
-    return _distinct([Action(p.kind, p.source, p.label, p.state or words.get(p.root or "", NO_ROUTE)) for p in pending])
+    of = {p.incident.id: p.incident.root for p in pending if p.incident is not None}
+    # a message that waited for a token or a route is posted as another one
+    of |= {each.id: each.root for each in monitor.store.unresolved_incidents() if each.id in of}
+    posts = monitor.store.delivery_roots({root for root in of.values() if root is not None})
+    words = {id: compose.delivery_words(posts[root]) for id, root in of.items() if root in posts}
+
+    def state_of(each: Pending) -> str:
+        return each.state or (words.get(each.incident.id, NO_ROUTE) if each.incident is not None else NO_ROUTE)
+
+    return _distinct([Action(p.kind, p.source, p.label, state_of(p)) for p in pending])
 
 
 def _distinct(actions: Sequence[Action]) -> list[Action]:

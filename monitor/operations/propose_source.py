@@ -255,7 +255,8 @@ class _Table:
     seen: Seen
 
     def proposal(self) -> Proposal | Unclear:
-        when = self._named("resolved_at", [c for c in self.columns if c.patterns and not c.is_empty])
+        dated = [c for c in self.columns if c.patterns and not c.is_empty]
+        when = self._named("resolved_at", dated) or _known_later(dated)
         if when is None or self._may_be_another_date(when):
             return self._unclear("resolved_at", self._which_date(), self._dates())
         patterns = when.patterns if self.pattern is None else (self.pattern,)
@@ -327,6 +328,8 @@ class _Table:
         unknown = [c for c in others if c.is_empty and plain_name(c.name) != "actual"]  # no truth yet
         truth = None if "actual" in self.given else self._named("true_label", [*names, *unknown], only=False)
         labels = [c for c in names if c is not truth]
+        later = _known_later(labels) if truth is None and "actual" not in self.given else None
+        truth, labels = later or truth, [c for c in labels if c is not later]
         label = self._named("predicted_label", labels)
         if label is None and not labels and truth is not None:
             label, truth = truth, None  # one column of labels: it is the row's label, whatever its name
@@ -464,6 +467,12 @@ class _Table:
 
     def _unclear(self, missing: str, question: str, fitting: Sequence[_Column]) -> Unclear:
         return Unclear(missing, question, tuple(c.name for c in fitting or self.columns))
+
+
+def _known_later(columns: Sequence[_Column]) -> _Column | None:
+    """Of several columns the only one that is empty in some rows, as what became known later is: a truth, its date."""
+    gaps = [c for c in columns if len(c.texts) < c.sample.rows]
+    return gaps[0] if len(gaps) == 1 < len(columns) else None
 
 
 def _listed(labels: Sequence[str]) -> str:

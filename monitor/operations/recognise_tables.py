@@ -12,6 +12,7 @@ from monitor.warehouse.tables import ColumnSample
 MOST_TABLES = 40
 """The most tables that are examined; if there are more, a person names the table."""
 _SHARED = 0.5
+_OF_ANY_ROW = ("id", "uuid", "key")
 
 Columns = Sequence[ColumnSample]
 
@@ -73,13 +74,14 @@ def truths_of(relation: str, columns: Mapping[str, Columns], given: Mapping[str,
 def joined_by(predictions: Columns, truths: Columns) -> dict[str, str] | None:
     """The columns that join two tables, {column of predictions: column of truths}; None if that is not clear.
 
-    They are the only shared column, or the only shared one with the name of an item, or else the only two columns with
-    the same values.
+    They are the only shared column, or the only shared one with the name of an item (``id`` may number each table's own
+    rows), or else the only two columns with the same values.
     """
     truth_names = {column.name for column in truths}
     shared = [column.name for column in predictions if column.name in truth_names]
     if len(shared) > 1:
         shared = [name for name in shared if plain_name(name) in NAMES["item"]]
+        shared = [name for name in shared if plain_name(name) not in _OF_ANY_ROW] or shared
     if len(shared) == 1:
         return {shared[0]: shared[0]}
     pairs = [
