@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import iglob
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
@@ -300,8 +301,10 @@ def _types(
         column = layout.columns[wanted]
         kind = seen_kind(connection, layout, wanted, dialect)
         if kind not in (*NUMERIC, "unknown") and not (kind == "boolean" and wanted in wants.booleans):
-            remedy = to_make_a_number(source, column.name)
+            remedy = to_make_a_number(source, connection.dialect.identifier_preparer.quote(column.name))
             shown = "no number" if kind == "other" else kind
+            example = _example(connection, layout, wanted, dialect) if kind == "text" else None
+            shown += "" if example is None else f", such as {clean(str(example), 40)}"
             yield RelationProblem(name, f"column {column.name} ({wanted}) is {shown}", remedy)
     waiting = () if source.unresolved is None else ("predicted_at",)
     for wanted in dict.fromkeys(("resolved_at", source.window_on, *waiting)):
@@ -311,9 +314,8 @@ def _types(
 
 def _no_date(connection: sa.Connection, name: str, layout: Layout, wanted: str, dialect: Dialect) -> RelationProblem:
     """A column that is no date, with the form of one of its values, and what makes a date of it."""
-    column, value = layout.columns[wanted], layout.expression(wanted)
-    some = sa.select(dialect.text(value)).select_from(layout.relation).where(value.is_not(None)).limit(1)
-    example = connection.execute(some).scalar()
+    column = layout.columns[wanted]
+    example = _example(connection, layout, wanted, dialect)
     shown = "" if form_of(example) is None else f": {clean(str(example))}, {in_words(example)}"
     known = example is not None and dialect.name in ("duckdb", "postgresql")
     remedy = (
@@ -322,11 +324,20 @@ def _no_date(connection: sa.Connection, name: str, layout: Layout, wanted: str, 
     return RelationProblem(name, f"column {column.name} ({wanted}) is {column.kind}, no date{shown}", remedy)
 
 
+def _example(connection: sa.Connection, layout: Layout, wanted: str, dialect: Dialect) -> Any:
+    value = layout.expression(wanted)
+    some = sa.select(dialect.text(value)).select_from(layout.relation).where(value.is_not(None)).limit(1)
+    return connection.execute(some).scalar()
+
+
 def to_make_a_number(source: SourceConfig, column: str) -> str:
-    """What to do about a column that is no number."""
+    """What to do about a column, as SQL names it, that is no number."""
     if all(is_files(relation) for relation in source.relations):
         return f"write types: {{{column}: number}}"
-    return f"cast it in a view or a SELECT: CAST({column} AS DOUBLE PRECISION)"
+    return (
+        f"cast it in a view or a SELECT: CAST({column} AS DOUBLE PRECISION); of values like 62,5 %: "
+        f"CAST(trim(replace(replace({column}, '%', ''), ',', '.')) AS DOUBLE PRECISION), and score_scale: 100"
+    )
 
 
 def seen_kind(connection: sa.Connection, layout: Layout, wanted: str, dialect: Dialect) -> Kind:

@@ -696,3 +696,14 @@ def test_the_locks_of_another_reader_of_this_process_are_kept(tmp_path: Path) ->
     other = subprocess.run([sys.executable, "-c", code, file], capture_output=True, text=True, check=False)
     assert "locked" in other.stderr
     reader.close()
+
+
+def test_the_remedy_for_percent_with_decimal_commas_makes_numbers_as_it_is_printed(load: Loader) -> None:
+    rows = [row(score="62,5 %"), row(item="b", score="97,0%")]
+    warehouse = load(rows, types={"score": "TEXT"}, engines=("duckdb",))["duckdb"]
+    (problem,) = warehouse.check("tickets", source())
+    assert "score (score) is text, such as 62,5 %" in problem.message
+    made, _, scale = problem.remedy.partition("62,5 %: ")[2].partition(", and ")
+    relation = f"SELECT * REPLACE ({made} AS score) FROM resolved_tickets"
+    reading = warehouse.read("tickets", source(relation=relation, score_scale=float(scale.split()[-1])), WEEK, now=NOW)
+    assert (reading.rows, reading.quality) == (2, ())

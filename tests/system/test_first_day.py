@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import json
-import random
 import re
 import shlex
 import stat
@@ -20,6 +19,7 @@ from typing import Any
 from unittest.mock import patch
 
 import duckdb
+import numpy as np
 import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
@@ -31,7 +31,7 @@ from tests.fakes import slack as fake
 from tests.fakes.installed import Installed
 
 LABELS, PLANTED = ["billing", "login", "refund", "shipping"], "refund"
-WEEKS, A_WEEK = 9, 600
+WEEKS, A_WEEK = 9, 900
 MOST_COMMANDS = 6
 
 
@@ -47,16 +47,16 @@ class Ticket:
 
 def tickets(levels: tuple[float, ...] = ()) -> Iterator[Ticket]:
     """Weeks up to last Sunday; scores are uniform, or a few ``levels``."""
-    rng, now = random.Random(8), datetime.now(UTC) - timedelta(hours=6)
+    rng, now = np.random.default_rng(8), datetime.now(UTC) - timedelta(hours=6)
     monday = now.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=now.weekday())
     for number in range(WEEKS * A_WEEK):
         week, position = divmod(number, A_WEEK)
         given = LABELS[number % len(LABELS)]
-        score = rng.choice(levels) if levels else round(rng.uniform(0.5, 1), 3)
+        score = float(rng.choice(levels) if levels else round(rng.uniform(0.5, 1), 3))
         right = score - 0.3 * (week == WEEKS - 1 and given == PLANTED)
-        truth = given if rng.random() < right else rng.choice([label for label in LABELS if label != given])
+        truth = given if rng.random() < right else str(rng.choice([label for label in LABELS if label != given]))
         begun = monday - timedelta(weeks=WEEKS - week) + timedelta(days=7 * position / A_WEEK)
-        yield Ticket(number, given, score, truth, begun, min(begun + timedelta(hours=rng.expovariate(0.5)), now))
+        yield Ticket(number, given, score, truth, begun, min(begun + timedelta(hours=rng.exponential(2)), now))
 
 
 def written(path: Path, header: list[str], rows: Iterator[tuple[Any, ...]], delimiter: str = ",") -> str:
@@ -80,10 +80,12 @@ def german_csv(folder: Path, _: Any) -> str:
 
 def llm_tags(folder: Path, _: Any) -> str:
     """Two tags a message, each with one of eight scores and a person's yes or no."""
-    rows = (
-        (f"m{each.number // 2}", each.given, each.score, "yes" if each.truth == each.given else "no", each.closed.isoformat())
-        for each in tickets((0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0))
-    )  # fmt: skip
+
+    def row(each: Ticket) -> tuple[Any, ...]:
+        answer = "yes" if each.truth == each.given else "no"
+        return (f"m{each.number // 2}", each.given, each.score, answer, each.closed.isoformat())
+
+    rows = map(row, tickets((0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0)))
     return written(folder / "tags.csv", ["message_id", "tag", "score", "correct", "reviewed_at"], rows)
 
 
@@ -107,14 +109,14 @@ def postgresql(_: Path, fixture: Callable[[str], Any]) -> str:
     with engine.begin() as connection:
         for statement in (
             "CREATE SCHEMA ml", "CREATE SCHEMA crm", "CREATE TABLE crm.agents (name text)",
-            "CREATE TABLE ml.predictions (id serial, ticket_id int, intent text, confidence numeric, created_at timestamptz)",
+            "CREATE TABLE ml.predictions (id serial, ticket_id int, intent text, confidence numeric, at timestamptz)",
             "CREATE TABLE crm.resolutions (id serial, ticket_id int, category text, closed_at timestamptz)",
             "DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN PASSWORD 'read me'",
             "GRANT USAGE ON SCHEMA ml, crm TO reader", "GRANT SELECT ON ALL TABLES IN SCHEMA ml, crm TO reader",
         ):  # fmt: skip
             connection.exec_driver_sql(statement)
         cursor: Any = connection.connection.cursor()
-        with cursor.copy("COPY ml.predictions (ticket_id, intent, confidence, created_at) FROM STDIN") as copied:
+        with cursor.copy("COPY ml.predictions (ticket_id, intent, confidence, at) FROM STDIN") as copied:
             for each in tickets():
                 copied.write_row((each.number, each.given, each.score, each.begun))
         with cursor.copy("COPY crm.resolutions (ticket_id, category, closed_at) FROM STDIN") as copied:
@@ -126,7 +128,8 @@ def postgresql(_: Path, fixture: Callable[[str], Any]) -> str:
 
 def clickhouse(_: Path, __: Any) -> str:
     rows = [
-        {"ticket_id": str(each.number), "intent": each.given, "confidence": each.score, "category": each.truth, "closed_at": each.closed}
+        {"ticket_id": str(each.number), "intent": each.given, "confidence": each.score, "category": each.truth,
+         "closed_at": each.closed}
         for each in tickets()
     ]  # fmt: skip
     types = {"confidence": "DOUBLE PRECISION", "closed_at": "TIMESTAMP WITH TIME ZONE"}
@@ -145,12 +148,13 @@ def at_a_terminal(*words: str, environment: Mapping[str, str]) -> tuple[int, str
     """The command as a person runs it who takes each usual answer, and has a channel."""
     answers = "\n" * 3 if words[1].endswith("tags.csv") or "postgresql" in words[1] else "\n\n"
     with patch("monitor.cli.init.somebody_answers", lambda: words[0] == "init"):
-        found = CliRunner(env={**environment, **missing_of(environment)}).invoke(app, list(words), input=f"{answers}#ml-alerts\n")
+        runner = CliRunner(env={**environment, **missing_of(environment)})
+        found = runner.invoke(app, list(words), input=f"{answers}#ml-alerts\n")
     return found.exit_code, found.output
 
 
 def first_day(calmon: Command, folder: Path, data: str, slack: fake.FakeSlack, *options: str) -> None:
-    """From nothing to the alert: ``init``, what each command says is next, and, with Slack's token, ``dry_run`` ended."""
+    """From nothing to the alert: ``init``, then what each command says is next; Slack's token comes late."""
     environment = {"COLUMNS": "200", "CALMON_SLACK_API_URL": slack.url}
     steps, done, said = [["init", data, *options]], 0, ""
     while steps:
