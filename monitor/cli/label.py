@@ -10,7 +10,7 @@ from monitor.cli import common as cli
 from monitor.core.records import Subject
 from monitor.core.wording import clean
 from monitor.operations.change_switch import ChangeRefused
-from monitor.operations.rename_label import rename_label
+from monitor.operations.rename_label import Rename, rename_label
 from monitor.story.gather import Teller
 from monitor.story.incident import state_words
 
@@ -40,7 +40,7 @@ def rename(
     with cli.monitor() as opened:
         cli.check_source(opened.config, source)
         try:
-            changed = rename_label(opened, source, old, new, by=cli.who(by), reason=reason)
+            changed = rename_label(opened, Rename(source, old, new, cli.who(by), reason))
         except ChangeRefused as refused:
             raise cli.UsageError(str(refused)) from refused
         switch = Teller.of(opened).switch(source, new)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from monitor.alerting import compose
 from monitor.automation.renaming import Change, handed_over, joined
@@ -18,37 +19,48 @@ from monitor.story.switch import command_for
 TRIES = 20
 
 
-def rename_label(monitor: Monitor, source: str, old: str, new: str, *, by: str, reason: str) -> list[Incident]:
+@dataclass(frozen=True, slots=True)
+class Rename:
+    """What an operator says: a label of a source has another name, and why."""
+
+    source: str
+    old: str
+    new: str
+    by: str
+    reason: str
+
+
+def rename_label(monitor: Monitor, asked: Rename) -> list[Incident]:
     """Hand over switch, evidence, baseline and open incidents, all or nothing; returns the incidents that changed.
 
     Raises :class:`ChangeRefused`, and RuntimeError where others kept changing them.
     """
-    _refuse_unknown(monitor, source, old, new)
-    _refuse_other_rules(monitor.config, source, old, new)
+    _refuse_unknown(monitor, asked)
+    _refuse_other_rules(monitor.config, asked)
     key = uuid.uuid4().hex
     for _ in range(TRIES):
-        renaming = _renaming(monitor, source, old, new, by, reason, key)
+        renaming = _renaming(monitor, asked, key)
         if monitor.store.rename_label(renaming) == "applied":
-            for label in (old, new):
-                compose.show_switches(monitor, source, label)
+            for label in (asked.old, asked.new):
+                compose.show_switches(monitor, asked.source, label)
             return list(renaming.incidents)
-    raise RuntimeError(f"{source}/{old} kept changing under {TRIES} tries; try again")
+    raise RuntimeError(f"{asked.source}/{asked.old} kept changing under {TRIES} tries; try again")
 
 
-def _refuse_unknown(monitor: Monitor, source: str, old: str, new: str) -> None:
-    known = known_labels(monitor, source)
-    missing = next((label for label in (old, new) if label not in known), None)
+def _refuse_unknown(monitor: Monitor, asked: Rename) -> None:
+    known = known_labels(monitor, asked.source)
+    missing = next((label for label in (asked.old, asked.new) if label not in known), None)
     if missing is not None:
-        raise ChangeRefused(f"neither alerts.yaml nor a run of {source} knows the label {missing!r}")
-    if old == new:
+        raise ChangeRefused(f"neither alerts.yaml nor a run of {asked.source} knows the label {missing!r}")
+    if asked.old == asked.new:
         raise ChangeRefused("the old and the new name are the same")
 
 
-def _refuse_other_rules(config: Config, source: str, old: str, new: str) -> None:
+def _refuse_other_rules(config: Config, asked: Rename) -> None:
     """What alerts.yaml says of the old name must hold for the new one, or it would act by other rules."""
-    settings = config.sources[source]
+    settings, old, new = config.sources[asked.source], asked.old, asked.new
     rules = {
-        label: {r.id for r in config.rules if r.applies_to(source, label, critical=settings.is_critical(label))}
+        label: {r.id for r in config.rules if r.applies_to(asked.source, label, critical=settings.is_critical(label))}
         for label in (old, new)
     }
     differ = sorted(rules[old] ^ rules[new])
@@ -61,35 +73,34 @@ def _refuse_other_rules(config: Config, source: str, old: str, new: str) -> None
         raise ChangeRefused(f"in alerts.yaml {old} acts from {before:g} and {new} from {after:g}: change it first")
 
 
-def _renaming(monitor: Monitor, source: str, old: str, new: str, by: str, reason: str, key: str) -> Renaming:
+def _renaming(monitor: Monitor, asked: Rename, key: str) -> Renaming:
     store, now = monitor.store, monitor.clock()
     with store.one_moment():
-        seen = store.evidence(source, old)
-        changes = _switches(monitor, source, old, new, by, reason, key)
-        made = compose.compose(monitor, _incidents(monitor, source, old, new, by, reason))
-        evidence = joined(seen, store.evidence(source, new), new)
+        seen, of_new = (store.evidence(asked.source, label) for label in (asked.old, asked.new))
+        changes = _switches(monitor, asked, key)
+        made = compose.compose(monitor, _incidents(monitor, asked))
     return Renaming(
-        source, old, new, now, by, reason, changes, seen, evidence,
+        asked.source, asked.old, asked.new, now, asked.by, asked.reason, changes, seen, joined(seen, of_new, asked.new),
         made.updated, made.deliveries, made.events,
     )  # fmt: skip
 
 
-def _switches(monitor: Monitor, source: str, old: str, new: str, by: str, reason: str, key: str) -> list[Change]:
-    before, after = (monitor.store.switch(source, label) for label in (old, new))
+def _switches(monitor: Monitor, asked: Rename, key: str) -> list[Change]:
+    before, after = (monitor.store.switch(asked.source, label) for label in (asked.old, asked.new))
     try:
-        return handed_over(before, after, by=by, reason=reason, now=monitor.clock(), key=key)
+        return handed_over(before, after, by=asked.by, reason=asked.reason, now=monitor.clock(), key=key)
     except ValueError as error:
-        first = f"; first: `{command_for(source, new, enable=False)}`" if after.state == "on" else ""
-        raise ChangeRefused(f"{error}{first}") from error
+        turns_off = command_for(asked.source, asked.new, enable=False)
+        raise ChangeRefused(f"{error}; first: `{turns_off}`" if after.state == "on" else str(error)) from error
 
 
-def _incidents(monitor: Monitor, source: str, old: str, new: str, by: str, reason: str) -> Sequence[IncidentDecision]:
+def _incidents(monitor: Monitor, asked: Rename) -> Sequence[IncidentDecision]:
     """An open incident goes on under the new name; it ends where that has one, or where only its rows were missed."""
-    unresolved, now = monitor.store.unresolved_incidents(source), monitor.clock()
+    unresolved, now, old, new = monitor.store.unresolved_incidents(asked.source), monitor.clock(), asked.old, asked.new
     taken = {(each.kind, each.label) for each in unresolved}
     ends = [each for each in unresolved if each.label == old and (each.kind == VANISHED or (each.kind, new) in taken)]
     moves = [each for each in unresolved if each not in ends and old in (each.label, *each.labels)]
     return [
-        *(resolve(each, by, f"renamed to {new}: {reason}", now) for each in ends),
-        *(rename(each, old, new, by, f"{old} is called {new} now: {reason}") for each in moves),
+        *(resolve(each, asked.by, f"renamed to {new}: {asked.reason}", now) for each in ends),
+        *(rename(each, old, new, asked.by, f"{old} is called {new} now: {asked.reason}") for each in moves),
     ]

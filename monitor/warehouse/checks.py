@@ -302,9 +302,9 @@ def _types(
         kind = seen_kind(connection, layout, wanted, dialect)
         if kind not in (*NUMERIC, "unknown") and not (kind == "boolean" and wanted in wants.booleans):
             remedy = to_make_a_number(source, connection.dialect.identifier_preparer.quote(column.name))
-            shown = "no number" if kind == "other" else kind
             example = _example(connection, layout, wanted, dialect) if kind == "text" else None
-            shown += "" if example is None else f", such as {clean(str(example), 40)}"
+            such = "" if example is None else f", such as {clean(str(example), 40)}"
+            shown = f"{'no number' if kind == 'other' else kind}{such}"
             yield RelationProblem(name, f"column {column.name} ({wanted}) is {shown}", remedy)
     waiting = () if source.unresolved is None else ("predicted_at",)
     for wanted in dict.fromkeys(("resolved_at", source.window_on, *waiting)):

@@ -17,15 +17,22 @@ from monitor.context import Monitor
 from monitor.core.windows import week
 from monitor.history import readings
 from monitor.operations.change_switch import change_switch
+from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
 from tests.fakes import forked
 from tests.fakes.killed import killed_at
-from tests.fakes.world import WEEKS, World, pinned_world, rows, write_duckdb
+from tests.fakes.world import BASELINE, WEEKS, World, make_world, pinned_world, rows, write_duckdb
 
 
-def renamed_world(folder: Path, old: str, new: str, first: str, *, mended: bool = False) -> World:
+def renamed_world(
+    folder: Path, old: str, new: str, first: str, *, mended: bool = False, store_url: str | None = None
+) -> World:
     """A world in which the label ``old`` is called ``new`` from that week on, with the scores of a good one."""
-    made, frame = pinned_world(folder), rows()
+    made, frame = pinned_world(folder) if store_url is None else make_world(folder, store_url=store_url), rows()
+    if store_url is not None:
+        with made.opened() as monitor:
+            first_week, last = (week(name, monitor.config.zone) for name in BASELINE)
+            pin(monitor, first_week, last, by="test", reason="test")
     later = frame["item"].str[:8] >= first
     of_old = (frame["label"] == old) & later
     if mended:
@@ -74,13 +81,15 @@ def test_the_run_names_the_new_label_and_the_printed_command_hands_the_old_one_o
 
 
 @pytest.fixture
-def slipped(tmp_path: Path) -> World:
+def slipped(tmp_path: Path, request: pytest.FixtureRequest) -> World:
     """A label that a run turned off in a breach, with an open incident, and then got another name."""
-    return _slipped(tmp_path, mended=True)
+    is_server = getattr(request, "param", "") == "postgresql"
+    url = request.getfixturevalue("fresh_postgres_url") if is_server else None
+    return _slipped(tmp_path, mended=True, store_url=url)
 
 
-def _slipped(tmp_path: Path, *, mended: bool) -> World:
-    made = renamed_world(tmp_path, "slipping", "sliding", WEEKS[11], mended=mended)
+def _slipped(tmp_path: Path, *, mended: bool, store_url: str | None = None) -> World:
+    made = renamed_world(tmp_path, "slipping", "sliding", WEEKS[11], mended=mended, store_url=store_url)
     config = (tmp_path / "alerts.yaml").read_text("utf-8")
     (tmp_path / "alerts.yaml").write_text(config.replace("initial: on_first_ok", "initial: off"), "utf-8")
     with made.opened() as monitor:
@@ -106,6 +115,7 @@ def what_is_stored(made: World) -> tuple[object, ...]:
         )
 
 
+@pytest.mark.parametrize("slipped", ["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True)
 def test_breach_incident_and_baseline_go_over_to_the_new_name(slipped: World) -> None:
     with slipped.opened() as monitor:
         (incident,) = [each for each in monitor.store.unresolved_incidents() if each.label == "slipping"]
