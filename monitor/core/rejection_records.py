@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -60,9 +60,8 @@ class Rejection:
     @property
     def detail(self) -> dict[str, Any]:
         """The finding as a verdict's detail."""
-        part = None if self.part is None else list(self.part)
-        found = {"why": self.why.value, "cause": self.cause.value, "reason": self.reason, "rejected": self.rejected}
-        return found | {"rows": self.rows, "local": self.local, "p_value": self.p_value, "part": part}
+        stored = {"why": self.why.value, "cause": self.cause.value, "part": self.part and list(self.part)}
+        return asdict(self) | stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +110,5 @@ def from_json(kept: Mapping[str, Any] | None) -> tuple[tuple[RejectedCell, ...],
 
 def from_detail(detail: Mapping[str, Any]) -> Rejection:
     """The finding that :attr:`Rejection.detail` was made from."""
-    part = detail["part"]
-    return Rejection(
-        Why(detail["why"]),
-        RejectionCause(detail["cause"]),
-        detail["rejected"],
-        detail["rows"],
-        detail["reason"],
-        detail["local"],
-        detail["p_value"],
-        None if part is None else (part[0], part[1]),
-    )
+    part = detail["part"] and tuple(detail["part"])
+    return Rejection(**{**detail, "why": Why(detail["why"]), "cause": RejectionCause(detail["cause"]), "part": part})

@@ -66,13 +66,10 @@ def interval_of(law: Law | None, confidence: float) -> Interval:
 class ChangeTest:
     """The evidence on the change of one metric from a baseline to a window; None where undefined.
 
-    ``value0`` and ``value1`` are the points of the baseline and of the window, ``change`` is ``value1 - value0`` and
-    ``[low, high]`` its MOVER interval (Zou & Donner 2008). ``p_value`` is one-sided for "the metric got larger", or
+    ``change`` is the point of the window less that of the baseline, and ``[low, high]`` its MOVER interval (Zou & Donner 2008). ``p_value`` is one-sided for "the metric got larger", or
     for "it got smaller" of :func:`decrease_test`.
     """
 
-    value0: float | None
-    value1: float | None
     change: float | None
     low: float | None
     high: float | None
@@ -120,15 +117,13 @@ def _change_test(
 ) -> ChangeTest:
     found, frozen = law_of(metric, window), law_of(metric, baseline)
     if found is None or frozen is None:
-        values = [None if law is None else law.value for law in (frozen, found)]
-        return ChangeTest(values[0], values[1], None, None, None, None)
-    low, high = mover(interval(metric, baseline, confidence), interval(metric, window, confidence))
-    change = found.value - frozen.value
+        return ChangeTest(None, None, None, None)
+    low, high = mover(interval_of(frozen, confidence), interval_of(found, confidence))
     tested = found, frozen
     if effects != INDEPENDENT:
         now, then = (law_of(metric, counts) for counts in by_week(window, baseline, effects))
         tested = now or found, then or frozen
-    return ChangeTest(frozen.value, found.value, change, low, high, p_value(*tested))
+    return ChangeTest(found.value - frozen.value, low, high, p_value(*tested))
 
 
 def by_week(window: Counts, baseline: Counts, effects: Effects) -> tuple[Counts, Counts]:

@@ -11,8 +11,6 @@ from monitor.core.rows import Floats, ProbabilityRows
 from monitor.metrics.groups import over
 from monitor.metrics.row_sums import scores, top_label
 
-PERSON = None
-"""In place of a label: a person decides."""
 _NEVER = 1.0001  # above every score
 
 
@@ -20,14 +18,14 @@ _NEVER = 1.0001  # above every score
 class CheapestFallback:
     """The threshold on an item's highest score from which taking its label costs least; below it a fallback is taken.
 
-    ``fallback`` is a label, or None for a person. Costs are means over items: ``cost`` with the threshold (above 1:
+    Costs are means over items: ``cost`` with the threshold (above 1:
     never act), ``present`` of the highest-scored label always, ``by_scores`` of the label with the least expected cost
     under the scores (Elkan 2001), and ``expected`` what deciding at random by the scores would cost (the lecture's
     expected misclassification cost).
     """
 
     threshold: float
-    fallback: str | None
+    fallback: str
     cost: float
     acting: float
     present: float
@@ -56,16 +54,15 @@ def matrix_of(labels: Sequence[str], costs: Mapping[str, Mapping[str, float]]) -
     return found
 
 
-def cheapest_fallback(rows: ProbabilityRows, costs: Floats, review: float | None = None) -> CheapestFallback | None:
+def cheapest_fallback(rows: ProbabilityRows, costs: Floats) -> CheapestFallback | None:
     """The threshold and the decision below it of least mean cost on these items; None without items.
 
-    ``costs`` has shape (K, K), as from :func:`matrix_of`; ``review`` is the cost of a person's decision (None: no
-    person decides). Items without a score take the fallback. Among equal costs the highest threshold is taken, which
-    acts least, then a person, then the label first by name. Chosen and measured on the same rows, so ``cost`` is a
-    little too low.
+    ``costs`` has shape (K, K), as from :func:`matrix_of`. Items without a score take the fallback. Among equal costs
+    the highest threshold is taken, which acts least, then the label first by name. Chosen and measured on the same
+    rows, so ``cost`` is a little too low.
 
     >>> rows = ProbabilityRows(("a", "b"), np.array([[0.9, 0.1], [0.6, 0.4]]), np.eye(2)[[0, 1]], np.ones(2), 2)
-    >>> found = cheapest_fallback(rows, matrix_of(("a", "b"), {"b": {"a": 5}}), review=0.5)
+    >>> found = cheapest_fallback(rows, matrix_of(("a", "b"), {"b": {"a": 5}}))
     >>> found.threshold, found.fallback, found.cost, found.present
     (0.9, 'b', 0.0, 2.5)
     """
@@ -76,10 +73,8 @@ def cheapest_fallback(rows: ProbabilityRows, costs: Floats, review: float | None
     top, score = top_label(rows), scores(rows)
     scored = top >= 0
     acting = np.where(scored, each[np.arange(len(top)), np.maximum(top, 0)], 0.0)
-    names: list[str | None] = [*([PERSON] if review is not None else []), *rows.labels]
-    below = each if review is None else np.column_stack((rows.weight * review, each))
     levels, index = np.unique(np.where(scored, score.max(axis=1), -1.0), return_inverse=True)
-    sums = np.stack([np.bincount(index, weights=column, minlength=len(levels)) for column in (acting, *below.T)])
+    sums = np.stack([np.bincount(index, weights=column, minlength=len(levels)) for column in (acting, *each.T)])
     held = levels >= 0
     unscored = sums[1:, ~held].sum(axis=1)
     sums = sums[:, held][:, ::-1]
@@ -95,7 +90,7 @@ def cheapest_fallback(rows: ProbabilityRows, costs: Floats, review: float | None
     by_scores = np.round(shares @ costs, 9).argmin(axis=1)  # the first of equal ones, despite rounding
     return CheapestFallback(
         threshold=float(thresholds[place]),
-        fallback=names[fallback],
+        fallback=rows.labels[fallback],
         cost=float(cost[fallback, place]),
         acting=float(weights[place] / total),
         present=_mean(acting, scored, rows),

@@ -13,18 +13,16 @@ from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
-    DAY_MICROSECONDS,
     DAY_S,
     FIXED_POINT,
-    Dialect,
     Expression,
     Kind,
     Named,
+    OfTexts,
     as_it_is,
+    days_of_microseconds,
     everything,
-    microseconds_of,
     nearest,
-    utc_text,
 )
 
 _AFTER_LIMIT_S = 1  # the time limit of a reading is noticed first, so that it is named
@@ -32,27 +30,14 @@ _ALL_BUT_30: Expression = sa.literal_column("34")
 """How far a hash of 64 bits is shifted: the sum of 30 bits fits into 64 for 17 billion rows; overflow is an error."""
 
 
-class _Cloud(Dialect):
+class _Cloud(OfTexts):
     """What these engines share: text is compared by its bytes, and the driver names the types of columns."""
 
-    naive: ClassVar[str]
-    zoned: ClassVar[str]
-    utc: ClassVar[str]
     bare: ClassVar[Kind] = "timestamp"
 
     def kind(self, type_name: str) -> Kind:
         """The kind of a type by its name."""
         return cloud_kind(type_name, self.bare)
-
-    def instant(self, column: Expression, kind: Kind) -> Expression:
-        """The value as an instant; a day begins in UTC."""
-        return sa.cast(column, Named(self.naive)) if kind == "date" else column
-
-    def moment(self, when: datetime, kind: Kind) -> Expression:
-        """A constant, so that partitions are left out by it."""
-        if kind in ("timestamp", "date"):
-            return sa.cast(sa.literal(utc_text(when), sa.Text), Named(self.naive))
-        return sa.cast(sa.literal(utc_text(when) + self.utc, sa.Text), Named(self.zoned))
 
 
 class _Ieee(_Cloud):
@@ -109,10 +94,7 @@ class BigQuery(_Ieee):
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds."""
-        passed: Expression = sa.literal_column(str(microseconds_of(moment))) - sa.func.unix_micros(
-            sa.cast(instant, Named(self.zoned))
-        )
-        return sa.cast(sa.func.floor(passed / sa.literal_column(DAY_MICROSECONDS)), sa.Integer)
+        return days_of_microseconds(sa.func.unix_micros(sa.cast(instant, Named(self.zoned))), moment)
 
     def byte_length(self, text: Expression) -> Expression:
         """How many bytes a text has in UTF-8."""
@@ -135,11 +117,7 @@ class Trino(_Ieee):
     name: ClassVar[str] = "trino"
     date_remedy: ClassVar[str] = "make it a timestamp in a view: TRY_CAST(... AS TIMESTAMP(6) WITH TIME ZONE)"
     naive, zoned, utc = "TIMESTAMP(6)", "TIMESTAMP(6) WITH TIME ZONE", " UTC"
-
-    def limit(self, connection: sa.Connection, seconds: float) -> None:
-        """The time from the start of a query to its end, in queues and all."""
-        allowed = math.ceil(seconds) + _AFTER_LIMIT_S
-        connection.exec_driver_sql(f"SET SESSION query_max_run_time = '{allowed}s'")
+    limited = "SET SESSION query_max_run_time = '{seconds}s'"
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By seconds with their fractions."""
@@ -167,7 +145,8 @@ class Redshift(_Cloud):
     """As PostgreSQL 8: no collations, and TEXT of 256 bytes only."""
 
     name: ClassVar[str] = "redshift"
-    naive, zoned, utc = "TIMESTAMP", "TIMESTAMPTZ", "+00:00"
+    naive, zoned = "TIMESTAMP", "TIMESTAMPTZ"
+    limited = "SET statement_timeout TO {seconds}000"
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds, by the names of their types."""
@@ -181,10 +160,6 @@ class Redshift(_Cloud):
     def text(self, column: Expression) -> Expression:
         """The value as the longest text type of Redshift."""
         return sa.cast(column, sa.VARCHAR(65535))
-
-    def limit(self, connection: sa.Connection, seconds: float) -> None:
-        """The server's limit for statements of the session, in milliseconds."""
-        connection.exec_driver_sql(f"SET statement_timeout TO {(math.ceil(seconds) + _AFTER_LIMIT_S) * 1000}")
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """The hash of the hashes of all values, as text. Decimals hold the sum.

@@ -7,6 +7,7 @@ Each engine is a class in a module of its own.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -291,6 +292,30 @@ class CountsBits(Dialect):
         return sa.func.bit_count(number)
 
 
+class OfTexts(Dialect):
+    """Instants are compared with casts of texts: constants, so that partitions are left out by them."""
+
+    naive: ClassVar[str]
+    zoned: ClassVar[str]
+    utc: ClassVar[str] = "+00:00"
+    limited: ClassVar[str]
+    """The statement that lets the server end others after ``{seconds}``."""
+
+    def instant(self, column: Expression, kind: Kind) -> Expression:
+        """The value as an instant; a day begins in UTC."""
+        return sa.cast(column, Named(self.naive)) if kind == "date" else column
+
+    def moment(self, when: datetime, kind: Kind) -> Expression:
+        """The instant of a text, with the time zone where the column has one."""
+        if kind in ("timestamp", "date"):
+            return sa.cast(sa.literal(utc_text(when), sa.Text), Named(self.naive))
+        return sa.cast(sa.literal(utc_text(when) + self.utc, sa.Text), Named(self.zoned))
+
+    def limit(self, connection: sa.Connection, seconds: float) -> None:
+        """The server ends a statement by itself, a second after the time limit of a reading, which is named so."""
+        connection.exec_driver_sql(self.limited.format(seconds=math.ceil(seconds) + 1))
+
+
 class Embedded(Dialect):
     """An engine in this process: its statements end with the process, and it needs no limit of its own."""
 
@@ -348,6 +373,12 @@ def microseconds_of(when: datetime) -> int:
     """Microseconds since 1970 of a date; without a time zone it is UTC. Kept fast: SQLite calls it for every row."""
     passed = when - (_1970 if when.tzinfo else _1970_PLAIN)
     return (passed.days * DAY_S + passed.seconds) * 1_000_000 + passed.microseconds
+
+
+def days_of_microseconds(instant: Expression, moment: datetime) -> Expression:
+    """How many whole days an instant, in microseconds since 1970, lies before a moment."""
+    passed: Expression = sa.literal_column(str(microseconds_of(moment))) - instant
+    return sa.cast(sa.func.floor(passed / sa.literal_column(DAY_MICROSECONDS)), sa.Integer)
 
 
 def utc_text(when: datetime) -> str:

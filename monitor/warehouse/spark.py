@@ -14,29 +14,28 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from monitor.warehouse.dialects import (
-    DAY_MICROSECONDS,
     FIXED_POINT,
     Arrays,
     CountsBits,
     Expression,
     Kind,
-    Named,
-    microseconds_of,
+    OfTexts,
+    days_of_microseconds,
     rows_as_arrays,
     utc_text,
 )
 
-_NAIVE = Named("TIMESTAMP_NTZ")
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _NUMBERS = ("double", "decimal")
 
 
-class Spark(CountsBits):
+class Spark(CountsBits, OfTexts):
     """NaN is above every number and equals itself, as in PostgreSQL; strings are compared by their bytes."""
 
     name: ClassVar[str] = "spark"
     date_remedy: ClassVar[str] = "make it a timestamp in a view: try_to_timestamp(...)"
     name_parts: ClassVar[int] = 3
+    naive: ClassVar[str] = "TIMESTAMP_NTZ"
 
     def kind(self, type_name: str) -> Kind:
         """The kind of a type of Spark."""
@@ -46,23 +45,16 @@ class Spark(CountsBits):
         """The schema of the address."""
         return str(connection.execute(sa.select(sa.func.current_schema())).scalar_one())
 
-    def instant(self, column: Expression, kind: Kind) -> Expression:
-        """The value as an instant; a day begins in UTC."""
-        return sa.cast(column, _NAIVE) if kind == "date" else column
-
     def moment(self, when: datetime, kind: Kind) -> Expression:
         """A constant, so that partitions and files are left out by it."""
-        bound = sa.literal(utc_text(when), sa.Text)
         if kind in ("timestamp", "date"):
-            return sa.cast(bound, _NAIVE)
-        return sa.cast(sa.func.concat(bound, sa.literal_column("'+00:00'")), sa.TIMESTAMP(timezone=True))
+            return super().moment(when, kind)
+        text = sa.func.concat(sa.literal(utc_text(when), sa.Text), sa.literal_column("'+00:00'"))
+        return sa.cast(text, sa.TIMESTAMP(timezone=True))
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds."""
-        passed: Expression = sa.literal_column(str(microseconds_of(moment))) - sa.func.unix_micros(
-            sa.cast(instant, sa.TIMESTAMP(timezone=True))
-        )
-        return sa.cast(sa.func.floor(passed / sa.literal_column(DAY_MICROSECONDS)), sa.Integer)
+        return days_of_microseconds(sa.func.unix_micros(sa.cast(instant, sa.TIMESTAMP(timezone=True))), moment)
 
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """Spark's floor() gives 64 bits, so values that may be larger are floored as doubles.
@@ -92,6 +84,9 @@ class Spark(CountsBits):
         """
         values = (each for column, _ in columns for each in (column, column.is_(None)))
         return sa.func.shiftright(sa.func.xxhash64(*values), sa.literal_column("34"), type_=sa.BigInteger)
+
+    def limit(self, connection: sa.Connection, seconds: float) -> None:
+        """Nothing but the time limit of the reading."""
 
     def cancel(self, driver: Any) -> None:
         """End the statements of the driver's connection; called from another thread."""
