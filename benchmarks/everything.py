@@ -13,8 +13,7 @@ import numpy as np
 
 from monitor.config.load import parse_config
 from monitor.config.model import Config
-from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.rows import ProbabilityRows
+from monitor.core.counts import Counts, ProbabilityRows, counts_from_rows, pool
 from monitor.core.windows import week
 from monitor.evaluation.data import SourceData, WholeSource, WindowCounts
 from monitor.evaluation.evaluate import estimates_of

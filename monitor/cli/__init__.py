@@ -3,8 +3,7 @@
 import gc
 import os
 
-from monitor.core.process_environment import exempt_loopback, one_thread
-from monitor.core.terminal_size import drop_odd_sizes
+from monitor.core.process_environment import drop_odd_sizes, exempt_loopback, one_thread
 
 GARBAGE_AFTER = (50_000, 20, 100)
 """Thresholds of Python's search for reference cycles: imports leave none, and the search took 5% of a command."""

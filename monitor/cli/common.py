@@ -35,9 +35,9 @@ from monitor.config.settings import Settings, SettingsError, load_settings, vari
 from monitor.config.unknown_variables import unknown_variables
 from monitor.context import Monitor, utc_now
 from monitor.core.files import write_whole
+from monitor.core.process_environment import system_user
 from monitor.core.records import Schedule, Window
 from monitor.core.redaction import error_text, hide_at_the_edge, without_secrets
-from monitor.core.system_user import system_user
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR, WindowError, last_ready, named
 from monitor.core.wording import clean
 from monitor.history.errors import HistoryError, WrongStoreAddress

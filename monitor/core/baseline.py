@@ -12,9 +12,8 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from monitor.core.counts import Counts, equal_frequency_edges, equal_width_edges
-from monitor.core.records import WHERES, Where, Window
+from monitor.core.records import WHERES, WeekSpreads, Where, Window
 from monitor.core.source_settings import SettingChange, Settings, changes, other_numbers
-from monitor.core.week_spread import WeekSpreads
 from monitor.core.wording import count_of
 
 

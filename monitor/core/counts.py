@@ -17,7 +17,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.distinct import distinct
 from monitor.core.records import WHERES, ScoreIs, Where
 
 CELLS = 10_000
@@ -31,6 +30,9 @@ _SCALES: Floats = np.array([float(f"1e{9 - digits}") for digits in range(310)])
 
 _FIRST = 64  # where values are not whole numbers, one of the first mostly is not
 _EXACT = 2.0**53  # float64 has every whole number up to this one
+
+_SPARSE = 16
+"""With more possible keys than this for each given key, sorting is faster than filling a table."""
 
 KEYS = ("cell", "predicted", "automated")
 SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
@@ -456,3 +458,53 @@ def bin_counts(counts: Counts, edges: Sequence[int]) -> BinCounts:
 
 SegmentCounts: TypeAlias = Mapping[tuple[str, str], Counts]
 """Counts by (column, value)."""
+
+
+def distinct(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
+    """The distinct keys, rising, shape (D,), and the place of each key among them, shape (K,).
+
+    ``keys`` has shape (K,). The same as ``numpy.unique(keys, return_inverse=True)``, but faster for the many unsorted
+    keys of a window's cells, which are between 0 and about 40,000.
+
+    >>> found, place = distinct(np.array([7, 3, 7]))
+    >>> found.tolist(), place.tolist()
+    ([3, 7], [1, 0, 1])
+    """
+    earlier, later = keys[:-1], keys[1:]
+    if len(keys) and (later >= earlier).all():
+        first = np.append(True, later > earlier)
+        return keys[first], np.cumsum(first) - 1
+    most = int(keys.max(initial=-1))
+    if len(keys) == 0 or most >= _SPARSE * len(keys) or int(keys.min()) < 0:
+        found, place = np.unique(keys, return_inverse=True)
+        return found, place
+    held = np.zeros(most + 1, dtype=np.bool_)
+    held[keys] = True
+    return np.flatnonzero(held), (np.cumsum(held) - 1)[keys]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ProbabilityRows:
+    """Scores and truth of N items over K labels.
+
+    ``probability`` and ``truth`` have shape (N, K): scores in [0, 1] (NaN: this label was not scored on this item),
+    outcomes in [0, 1] (one-hot for ``multiclass``). ``weight`` has shape (N,); ``items`` is the number of items that
+    the sample represents, N without sampling.
+    """
+
+    labels: tuple[str, ...]
+    probability: Floats
+    truth: Floats
+    weight: Floats
+    items: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RegressionRows:
+    """N predicted numbers with their standard deviations and what came true; every array has shape (N,)."""
+
+    predicted: Floats
+    deviation: Floats
+    actual: Floats
+    weight: Floats
+    items: int

@@ -1,7 +1,9 @@
-"""What every process of ours sets in its environment before libraries read it."""
+"""What a process of ours has from its machine: variables that libraries read, the terminal's size, the user."""
 
 from __future__ import annotations
 
+import getpass
+import re
 from collections.abc import MutableMapping
 
 ANY_NUMBER = "OMP_NUM_THREADS"
@@ -42,3 +44,41 @@ def exempt_loopback(environ: MutableMapping[str, str]) -> None:
     if "*" not in named:
         named = [name for name in named if name] + [name for name in LOOPBACK if name not in named]
     environ["no_proxy"] = environ["NO_PROXY"] = ",".join(named)
+
+
+SIZES = ("COLUMNS", "LINES", "TERMINAL_WIDTH")
+"""The variables that Rich and Typer read. Each of the two fails at some odd value."""
+_SIZE = re.compile("0*[1-9][0-9]{0,4}", re.ASCII)
+
+
+def size_of(text: str) -> int | None:
+    r"""The size; None for what is no positive whole number, or larger than any terminal.
+
+    >>> [size_of(text) for text in ("80", "", "0", "-80", "abc", "1e3", "\u00b2", "9" * 5000)]
+    [80, None, None, None, None, None, None, None]
+    """
+    return int(text) if _SIZE.fullmatch(text) else None
+
+
+def drop_odd_sizes(environ: MutableMapping[str, str]) -> None:
+    """Remove the variables that have no usable size.
+
+    >>> environ = {"COLUMNS": "1e3", "LINES": "24"}
+    >>> drop_odd_sizes(environ)
+    >>> environ
+    {'LINES': '24'}
+    """
+    for name in SIZES:
+        if name in environ and size_of(environ[name]) is None:
+            del environ[name]
+
+
+UNKNOWN = "unknown"
+
+
+def system_user() -> str:
+    """The name of the system's user; "unknown" for a user without one, as in many containers."""
+    try:
+        return getpass.getuser().strip() or UNKNOWN
+    except (KeyError, OSError):
+        return UNKNOWN

@@ -13,12 +13,11 @@ import numpy as np
 
 from monitor.config.model import Config, Rule, SourceConfig
 from monitor.core.baseline import ROLLING, Baseline, References
-from monitor.core.counts import Counts, SegmentCounts
+from monitor.core.counts import Counts, ProbabilityRows, RegressionRows, SegmentCounts
 from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, Population, Promise, SegmentPromises, decided_promise, promise_of
 from monitor.core.records import Reason, RejectedRows, ShiftResult, Subject, Where, Window
 from monitor.core.rejection_records import Rejections
-from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.unresolved import UnresolvedRows
 from monitor.inference.memory import kept_with
 from monitor.metrics.definition import Metric, Needs

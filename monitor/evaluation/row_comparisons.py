@@ -14,9 +14,8 @@ from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig, SourceKind
 from monitor.core.baseline import edges_of, population_edges
-from monitor.core.counts import OF_DIAGRAM, Counts, bin_counts, equal_width_edges
+from monitor.core.counts import OF_DIAGRAM, Counts, ProbabilityRows, bin_counts, equal_width_edges
 from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
-from monitor.core.rows import ProbabilityRows
 from monitor.evaluation.comparisons import compare, compare_family, compared_by, gates
 from monitor.evaluation.data import COUNTED, OF_ITEMS, Rows, RuleInput, WholeSource
 from monitor.evaluation.estimates import ece_of, generator, other_binning

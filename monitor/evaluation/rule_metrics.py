@@ -16,8 +16,7 @@ import numpy as np
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, population_edges
 from monitor.core.counts import BinCounts, Counts
-from monitor.core.records import Interval, Subject, Window
-from monitor.core.week_spread import spread_key
+from monitor.core.records import Interval, Subject, Window, spread_key
 from monitor.evaluation.data import rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
 from monitor.evaluation.week_spread import measured_rows

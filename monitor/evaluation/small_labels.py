@@ -1,7 +1,7 @@
 """Rules of ``scope: small_labels``: labels too small ever to be judged alone, judged together.
 
 Their rows of a window count as one sample, so that evidence on "some of these labels are overconfident" accumulates as
-it does for one label. A ranking of the likeliest labels is for people only (:mod:`monitor.inference.shrinkage`).
+it does for one label. A ranking of the likeliest labels is for people only (:mod:`monitor.inference.between_weeks`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from monitor.evaluation.accumulated import (
 )
 from monitor.evaluation.comparisons import gates
 from monitor.evaluation.data import RuleInput, SourceData
-from monitor.inference.shrinkage import shrunk
+from monitor.inference.between_weeks import shrunk
 
 LIKELIEST = 5
 """The most labels that a verdict names."""

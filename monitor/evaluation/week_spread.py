@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline, Edges
 from monitor.core.counts import Counts
-from monitor.core.records import WHERES, Where
-from monitor.core.week_spread import WeekSpread, WeekSpreads, spread_key
+from monitor.core.records import WHERES, WeekSpread, WeekSpreads, Where, spread_key
 from monitor.evaluation.data import rows_in
 from monitor.inference.alignment import binned
 from monitor.inference.between_weeks import correlations, spread_of, spread_of_eces, spread_of_gaps

@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from monitor.core.date_style import use_iso_dates
+from monitor.core.sessions import use_iso_dates
 from monitor.history.errors import Ambiguous, NotFound, WrongStoreAddress
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from monitor.core.records import (
     RejectedRows,
     RejectReason,
     Schedule,
+    WeekSpread,
     Window,
 )
 from monitor.core.rejection_records import Rejections, as_json, from_json
 from monitor.core.source_settings import Settings
-from monitor.core.week_spread import WeekSpread
 from monitor.history import past_promises, tables
 from monitor.history.connect import Row, one_at_a_time, put, row_of
 from monitor.history.errors import VersionClash

@@ -66,8 +66,9 @@ def interval_of(law: Law | None, confidence: float) -> Interval:
 class ChangeTest:
     """The evidence on the change of one metric from a baseline to a window; None where undefined.
 
-    ``change`` is the point of the window less that of the baseline, and ``[low, high]`` its MOVER interval (Zou & Donner 2008). ``p_value`` is one-sided for "the metric got larger", or
-    for "it got smaller" of :func:`decrease_test`.
+    ``change`` is the point of the window less that of the baseline, and ``[low, high]`` its MOVER interval (Zou &
+    Donner 2008). ``p_value`` is one-sided for "the metric got larger", or for "it got smaller" of
+    :func:`decrease_test`.
     """
 
     change: float | None

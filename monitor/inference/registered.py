@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_groups, equal_frequency_edges
-from monitor.core.distinct import distinct
+from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_groups, distinct, equal_frequency_edges
 from monitor.inference.counts_bootstrap import Spread, draws, spread_of
 from monitor.inference.sampling import Proportion
 from monitor.metrics import calibration, cost

@@ -15,8 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts import Floats
-from monitor.core.rows import ProbabilityRows, RegressionRows
+from monitor.core.counts import Floats, ProbabilityRows, RegressionRows
 from monitor.inference.counts_bootstrap import Spread, spread_of
 from monitor.metrics import certainty, information, multiclass, regression
 from monitor.metrics.row_sums import RowStatistic, Sums, scores

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from monitor.core.rows import Floats
+from monitor.core.counts import Floats
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import over
 from monitor.metrics.multiclass import Measure, accuracy

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.rows import Floats, ProbabilityRows
+from monitor.core.counts import Floats, ProbabilityRows
 from monitor.metrics.certainty import certainty_ratio, uncertain_part
 from monitor.metrics.groups import number, over
 from monitor.metrics.multiclass import STATISTICS, ClassMeasures, measures_of

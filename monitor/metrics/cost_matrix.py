@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.rows import Floats, ProbabilityRows
+from monitor.core.counts import Floats, ProbabilityRows
 from monitor.metrics.groups import over
 from monitor.metrics.row_sums import scores, top_label
 

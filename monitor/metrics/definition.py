@@ -46,7 +46,7 @@ class Metric:
     :class:`~monitor.core.counts.Counts` of items with one value each as the outcome (such as 1 where no label acts;
     ``ranked_items``: a value of its ranks, such as its nDCG); ``ranked``: those of the
     ``rank`` highest-scored labels of each item; ``rows``:
-    :class:`~monitor.core.rows.ProbabilityRows`; ``regression``: :class:`~monitor.core.rows.RegressionRows`;
+    :class:`~monitor.core.counts.ProbabilityRows`; ``regression``: :class:`~monitor.core.counts.RegressionRows`;
     ``unresolved``: :class:`~monitor.metrics.before_truth.ExpectedOutcomes` of rows without a truth.
     ``bands`` come best first; on a border the better one holds. A metric with a ``core`` is a function of groups of
     rows (:mod:`~monitor.metrics.groups`), which computes many draws of one sample at once; one with a ``share`` is a

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.rows import Floats
+from monitor.core.counts import Floats
 from monitor.metrics.groups import over
 
 

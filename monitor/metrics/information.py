@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from monitor.core.rows import Floats
+from monitor.core.counts import Floats
 from monitor.metrics.classification import confusion_of
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import Groups, of_core, over

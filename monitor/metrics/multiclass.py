@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.rows import Floats, ProbabilityRows
+from monitor.core.counts import Floats, ProbabilityRows
 from monitor.metrics.calibration import bessel
 from monitor.metrics.definition import Metric
 from monitor.metrics.discrimination import AUC_BANDS

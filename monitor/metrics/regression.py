@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from monitor.core.rows import Floats, RegressionRows
+from monitor.core.counts import Floats, RegressionRows
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import over
 from monitor.metrics.row_sums import RowStatistic

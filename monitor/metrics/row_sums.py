@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.rows import Floats, ProbabilityRows
+from monitor.core.counts import Floats, ProbabilityRows
 from monitor.metrics.calibration import EPSILON
 from monitor.metrics.definition import Direction, Metric, Needs
 from monitor.metrics.names import range_of

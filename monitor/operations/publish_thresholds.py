@@ -24,8 +24,8 @@ from monitor.alerting.slack.blocks import (
 )
 from monitor.alerting.slack.message import delivery_of
 from monitor.config.model import Config
+from monitor.core.process_environment import system_user
 from monitor.core.records import Delivery, Subject
-from monitor.core.system_user import system_user
 from monitor.history.store import Store
 from monitor.history.thresholds import Publication, Publisher, ThresholdChange
 

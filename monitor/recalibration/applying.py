@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from monitor.core.counts import CELLS, Counts, Floats
-from monitor.core.distinct import distinct
+from monitor.core.counts import CELLS, Counts, Floats, distinct
 from monitor.recalibration.score_map import CLIP, ScoreMap
 
 

@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from monitor.core.terminal_size import size_of
+from monitor.core.process_environment import size_of
 from monitor.core.wording import printable
 
 WIDE = 140

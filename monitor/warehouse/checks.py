@@ -120,6 +120,16 @@ class Layout:
         found: sa.ColumnClause[object] = sa.column(self.columns[name].name, _selectable=self.relation)
         return found
 
+    def numbered(self, *more: sa.ColumnElement[Any]) -> sa.Select[Any]:
+        """The rows, with the columns as c0, c1 ... and further ones."""
+        columns = (self.expression(name).label(f"c{index}") for index, name in enumerate(self.columns))
+        return sa.select(*columns, *more).select_from(self.relation)
+
+    def within(self, rows: FromClause) -> Layout:
+        """The same columns in rows made of :meth:`numbered`."""
+        columns = enumerate(self.columns.items())
+        return Layout(rows, {name: Column(f"c{index}", column.kind) for index, (name, column) in columns})
+
 
 def needed(source: SourceConfig) -> tuple[str, ...]:
     """The required names: those of the contract, then segments and features."""

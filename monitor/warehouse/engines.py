@@ -13,7 +13,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
 from monitor.config.relation import is_files
-from monitor.core.date_style import use_iso_dates
+from monitor.core.sessions import use_iso_dates
 from monitor.warehouse.clickhouse import ChDB, ClickHouse, chdb_engine, clickhouse_engine
 from monitor.warehouse.cloud import BigQuery, Redshift, Trino, plain_engine
 from monitor.warehouse.confined import confine

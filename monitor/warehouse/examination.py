@@ -13,11 +13,10 @@ from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.model import SourceConfig
 from monitor.config.relation import Relation, is_files
-from monitor.warehouse.checks import Layout, find, labels_of, no_labels_of, parsed
+from monitor.warehouse.checks import Layout, find, labels_of, no_labels_of
 from monitor.warehouse.dialects import Dialect, Expression
-from monitor.warehouse.files import typed
 from monitor.warehouse.relation import RelationProblem
-from monitor.warehouse.shapes import joined_layout, same
+from monitor.warehouse.shapes import joined_layout, read, same, truth_of
 
 MOST_NAMES = 2_000
 """So many of the most frequent names are compared."""
@@ -122,15 +121,14 @@ def join_of(
     truth = source.truth
     if truth is None:
         return None
-    second = parsed(name, source.model_copy(update={"relation": truth.relation, "types": {}}), dialect)
+    second = truth_of(name, source, truth, dialect)
     if isinstance(second, RelationProblem):
         return None
     file = all(map(is_files, source.relations))
     sides: list[FromClause] = []
     kinds = []
     for its, alias, names in ((relation, "predictions", list(truth.on)), (second, "truths", list(truth.on.values()))):
-        clause = dialect.at_hand(connection, its, alias)
-        clause, available = typed(source, its, clause, dialect.columns(connection, its, clause))
+        clause, available = read(connection, source, its, dialect, alias)
         columns = [column for each in names if (column := find(each, available)) is not None]
         keys: list[Expression] = [sa.column(column.name, _selectable=clause) for column in columns]
         named = [key.label(f"k{place}") for place, key in enumerate(keys)]

@@ -35,7 +35,7 @@ from monitor.core.records import (
     part_not_read,
 )
 from monitor.core.redaction import shown_address, without_secrets
-from monitor.core.time_limit import TimeLimit, in_words
+from monitor.core.sessions import TimeLimit, in_words
 from monitor.core.unresolved import UnresolvedRows
 from monitor.warehouse.checks import Layout, parsed, truth_name
 from monitor.warehouse.csv_rejects import NO_LINES, UnreadableLines

@@ -28,7 +28,15 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
-from monitor.core.counts import INDEPENDENT, Counts, counts_from_groups, pool, rounded_effect
+from monitor.core.counts import (
+    INDEPENDENT,
+    Counts,
+    ProbabilityRows,
+    RegressionRows,
+    counts_from_groups,
+    pool,
+    rounded_effect,
+)
 from monitor.core.records import (
     RARE_LABELS,
     TOO_MANY_VALUES,
@@ -39,7 +47,6 @@ from monitor.core.records import (
     ScoreIs,
     Window,
 )
-from monitor.core.rows import ProbabilityRows, RegressionRows
 from monitor.core.unresolved import UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
 from monitor.warehouse.dialects import LABELS_BY_BITS, Arrays

@@ -13,7 +13,7 @@ A relation that has the long form already is used as it is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
@@ -68,8 +68,7 @@ def joined_layout(
     connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
 ) -> tuple[Layout, Columns] | list[RelationProblem]:
     """The columns of a source as its relations have them, and all that are there; or all problems with them."""
-    clause = dialect.at_hand(connection, relation)
-    clause, available = typed(source, relation, clause, dialect.columns(connection, relation, clause))
+    clause, available = read(connection, source, relation, dialect)
     if source.truth is not None:
         joined = _joined(connection, name, source, source.truth, (clause, available), dialect)
         if isinstance(joined, list):
@@ -81,7 +80,20 @@ def joined_layout(
     return layout, available
 
 
+def read(
+    connection: sa.Connection, source: SourceConfig, relation: Relation, dialect: Dialect, name: str = "relation"
+) -> Read:
+    """The rows of a relation, and its columns in the types of the contract."""
+    clause = dialect.at_hand(connection, relation, name)
+    return typed(source, relation, clause, dialect.columns(connection, relation, clause))
+
+
 # --- two relations
+
+
+def truth_of(name: str, source: SourceConfig, truth: TruthConfig, dialect: Dialect) -> Relation | RelationProblem:
+    """The relation of a source's truths."""
+    return parsed(name, source.model_copy(update={"relation": truth.relation, "types": {}}), dialect)
 
 
 def _joined(
@@ -91,12 +103,11 @@ def _joined(
 
     Of a column in both relations, the one of the truth is used if it belongs to the truth.
     """
-    relation = parsed(name, source.model_copy(update={"relation": truth.relation, "types": {}}), dialect)
+    relation = truth_of(name, source, truth, dialect)
     if isinstance(relation, RelationProblem):
         return [relation]
-    first, second = predictions[0], dialect.at_hand(connection, relation, "truths")
-    second, its_columns = typed(source, relation, second, dialect.columns(connection, relation, second))
-    available = (predictions[1], its_columns)
+    second, its_columns = read(connection, source, relation, dialect, "truths")
+    first, available = predictions[0], (predictions[1], its_columns)
     shared = [(find(left, available[0]), find(right, available[1])) for left, right in truth.on.items()]
     problems = list(_unshared(name, truth.on, available))
     if problems:
@@ -172,7 +183,7 @@ class _Shape:
         columns = {_key(pattern, label): column for label, each in found.items() for pattern, column in each.items()}
         known = {name: column for name, column in columns.items() if column is not None}
         with_labels = Layout(self.layout.relation, {**self.layout.columns, **known})
-        shape = _Shape(self.connection, self.name, self.source, with_labels, self.dialect).newest()
+        shape = replace(self, layout=with_labels).newest()
         return _layout([shape.of_wide_label(wide, label) for label in labels])
 
     @property
@@ -197,12 +208,9 @@ class _Shape:
         values = [dialect.ordered(dialect.text(layout.expression(name))) for name in layout.columns]
         order = [value.desc().nulls_last() for value in (*dates, *values)]
         place = sa.func.row_number().over(partition_by=within, order_by=order).label("place")
-        columns = [layout.expression(name).label(f"c{index}") for index, name in enumerate(layout.columns)]
-        ranked = sa.select(*columns, place).select_from(layout.relation).subquery("ranked_rows")
-        newest = sa.select(*(ranked.c[column.name] for column in columns)).where(ranked.c.place == ONE)
-        kept = {name: Column(f"c{index}", column.kind) for index, (name, column) in enumerate(layout.columns.items())}
-        newest_layout = Layout(newest.subquery("newest"), kept)
-        return _Shape(self.connection, self.name, self.source, newest_layout, dialect)
+        ranked = layout.numbered(place).subquery("ranked_rows")
+        newest = sa.select(*(column for column in ranked.c if column.name != "place")).where(ranked.c.place == ONE)
+        return replace(self, layout=layout.within(newest.subquery("newest")))
 
     def kept(self) -> dict[str, Typed]:
         """The columns that the long form has unchanged: dates, weights, clusters, segments, features and so on."""
@@ -324,19 +332,17 @@ def _agreed(source: SourceConfig, layout: Layout, dialect: Dialect) -> Layout:
     by = [layout.expression(name) for name in source.agreement_by]
     latest = sa.func.row_number().over(partition_by=[*pair, *by], order_by=order).label("of_annotator")
     turn = sa.func.row_number().over(partition_by=pair, order_by=order).label("turn")
-    columns = [layout.expression(name).label(f"c{index}") for index, name in enumerate(layout.columns)]
-    rows = (
-        sa.select(*columns, outcome.label("outcome"), latest, turn).select_from(layout.relation).subquery("annotations")
-    )
-    within = [rows.c[f"c{list(layout.columns).index(name)}"] for name in ("item", "label")]
+    rows = layout.numbered(outcome.label("outcome"), latest, turn).subquery("annotations")
+    numbered = layout.within(rows)
+    within = [numbered.expression(name) for name in ("item", "label")]
     last = sa.case((rows.c.of_annotator == ONE, rows.c.outcome))
     least, most = (of(last).over(partition_by=within) for of in (sa.func.min, sa.func.max))
     mean = sa.func.avg(last).over(partition_by=within)
     share = sa.case((least < ZERO, least), (most > ONE, most), else_=mean).label("agreement")
-    shared = sa.select(*(rows.c[column.name] for column in columns), rows.c.turn, share).subquery("shared")
-    kept = sa.select(*(shared.c[column.name] for column in columns), shared.c.agreement).where(shared.c.turn == ONE)
-    named = {name: Column(f"c{index}", column.kind) for index, (name, column) in enumerate(layout.columns.items())}
-    return Layout(kept.subquery("agreed"), {**named, "actual": Column("agreement", "number")})
+    names = [column.name for column in numbered.columns.values()]
+    shared = sa.select(*(rows.c[name] for name in names), rows.c.turn, share).subquery("shared")
+    kept = sa.select(*(shared.c[name] for name in names), shared.c.agreement).where(shared.c.turn == ONE)
+    return Layout(kept.subquery("agreed"), {**numbered.columns, "actual": Column("agreement", "number")})
 
 
 def _key(pattern: str, label: str) -> str:

@@ -17,7 +17,7 @@ from sqlalchemy.sql.expression import Subquery
 from monitor.config.model import SourceConfig, WideConfig
 from monitor.config.relation import is_files
 from monitor.core.records import RejectReason
-from monitor.warehouse.checks import Column, Layout
+from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.row_levels import ONE, ZERO, first_reason, sound_unless
 from monitor.warehouse.statements import Statements
@@ -59,9 +59,7 @@ def open_relation(source: SourceConfig) -> SourceConfig:
 def with_truth(layout: Layout) -> Layout:
     """The same relation without waiting rows."""
     known = layout.expression("actual").is_not(None)
-    columns = [layout.expression(name).label(f"c{index}") for index, name in enumerate(layout.columns)]
-    rows = sa.select(*columns).select_from(layout.relation).where(known).subquery("with_truth")
-    return Layout(rows, {name: Column(f"c{i}", column.kind) for i, (name, column) in enumerate(layout.columns.items())})
+    return layout.within(layout.numbered().where(known).subquery("with_truth"))
 
 
 @dataclass(frozen=True, slots=True)

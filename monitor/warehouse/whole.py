@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from monitor.core.counts import Floats
-from monitor.core.rows import ProbabilityRows, RegressionRows
+from monitor.core.counts import Floats, ProbabilityRows, RegressionRows
 from monitor.warehouse.dialects import Arrays
 
 ITEMS_AT_MOST = 200_000

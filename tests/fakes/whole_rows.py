@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
-from monitor.core.counts import Bools, Counts, counts_from_rows
-from monitor.core.rows import ProbabilityRows
+from monitor.core.counts import Bools, Counts, ProbabilityRows, counts_from_rows
 
 LABELS = ("ask", "bug", "invoice", "spam")
 

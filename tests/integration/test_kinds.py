@@ -22,8 +22,8 @@ from sklearn import metrics as sk
 from typer.testing import CliRunner
 
 from monitor.cli import app
+from monitor.core.counts import ProbabilityRows
 from monitor.core.records import WHERES, Estimate, Interval, Verdict
-from monitor.core.rows import ProbabilityRows
 from monitor.core.windows import week
 from monitor.metrics.names import ECES, EXPECTED, OF_OTHER_LABELS, can_give
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of

@@ -46,9 +46,9 @@ from monitor.core.records import (
     SwitchEvent,
     SwitchState,
     Verdict,
+    WeekSpread,
     Window,
 )
-from monitor.core.week_spread import WeekSpread
 from monitor.history import connect, schema, tables
 from monitor.history.connect import for_writing, open_engine, store_url
 from monitor.history.errors import (

@@ -17,9 +17,8 @@ from sklearn import metrics as sk
 from benchmarks.sampling import sums_of_rows
 from monitor.config.model import SourceConfig
 from monitor.core import windows
-from monitor.core.counts import counts_from_rows
+from monitor.core.counts import ProbabilityRows, counts_from_rows
 from monitor.core.rejection import Read, rejections
-from monitor.core.rows import ProbabilityRows
 from monitor.inference.dependence import design_effect
 from monitor.metrics.registry import METRICS
 from monitor.metrics.top_k import precision_at

@@ -18,7 +18,7 @@ from typing import Any
 from slack_sdk import WebClient
 from slack_sdk.web.file_upload_v2_result import FileUploadV2Result
 
-from monitor.core.time_limit import TimeLimit
+from monitor.core.sessions import TimeLimit
 
 _here = threading.local()  # the sockets of this thread's request: presses are handled in several threads
 

@@ -17,7 +17,7 @@ from monitor.automation.gate.past import Past
 from monitor.automation.gate.snapshot import Decision, SwitchSnapshot
 from monitor.automation.gate.sources import ReadFailed, Source
 from monitor.automation.state import GateReason
-from monitor.core.time_limit import in_words
+from monitor.core.sessions import in_words
 
 LIMIT_S = 5.0  # of one reading, in seconds
 PAUSES = 4  # readings in one TTL: after a change is stored, a fourth of the TTL passes at most

@@ -19,7 +19,7 @@ from monitor.automation.gate.forks import Whole
 from monitor.automation.gate.snapshot import REQUEST, SwitchSnapshot, from_json, snapshot_of, to_json
 from monitor.automation.state import GateReason
 from monitor.config.environment import bearer_token, service_address
-from monitor.core.time_limit import TimeLimit, in_words
+from monitor.core.sessions import TimeLimit, in_words
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse

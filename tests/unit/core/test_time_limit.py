@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from monitor.core.time_limit import TimeLimit
+from monitor.core.sessions import TimeLimit
 
 
 def watching_thread() -> threading.Thread:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.core.counts import BinCounts, bin_counts, counts_from_rows, equal_width_edges
-from monitor.core.week_spread import WeekSpread
+from monitor.core.records import WeekSpread
 from monitor.inference.between_weeks import (
     correlations,
     spread_of,

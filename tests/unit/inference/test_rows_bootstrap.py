@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from monitor.core.rows import ProbabilityRows, RegressionRows
+from monitor.core.counts import ProbabilityRows, RegressionRows
 from monitor.inference.rows_bootstrap import row_spreads, take
 from monitor.metrics import certainty, information, multiclass, regression
 from tests.fakes.whole_rows import classifier, rows_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.inference.shrinkage import shrunk
+from monitor.inference.between_weeks import shrunk
 
 
 def test_estimates_that_differ_by_chance_alone_become_their_mean() -> None:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.core.counts import counts_from_rows
-from monitor.core.rows import ProbabilityRows
+from monitor.core.counts import ProbabilityRows, counts_from_rows
 from monitor.metrics.cost_matrix import CheapestFallback, cheapest_fallback, matrix_of
 from monitor.metrics.registry import METRICS
 from tests.fakes.whole_rows import any_rows, rows_of

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.core.rows import Floats, ProbabilityRows
+from monitor.core.counts import Floats, ProbabilityRows
 from monitor.metrics import multiclass
 from monitor.metrics.certainty import REGISTERED, certain_share, certainty_ratio, divergence, uncertain_part
 from monitor.metrics.groups import number

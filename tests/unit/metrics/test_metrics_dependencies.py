@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.core.rows import ProbabilityRows
+from monitor.core.counts import ProbabilityRows
 from monitor.metrics.dependencies import Dependencies
 from monitor.metrics.dependencies import label_dependencies as of_pairs
 from tests.fakes.whole_rows import rows_of

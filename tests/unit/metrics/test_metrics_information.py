@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as sk
 
-from monitor.core.counts import counts_from_rows
-from monitor.core.rows import ProbabilityRows
+from monitor.core.counts import ProbabilityRows, counts_from_rows
 from monitor.metrics.information import REGISTERED, entropy, mutual_information_of
 from monitor.metrics.row_sums import hard_confusion
 from tests.fakes.whole_rows import any_rows, as_plain_items, rows_of

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from monitor.core.rows import ProbabilityRows
+from monitor.core.counts import ProbabilityRows
 from monitor.metrics import multiclass
 from monitor.metrics.multiclass import area_estimates, class_areas
 from monitor.metrics.row_sums import hard_confusion

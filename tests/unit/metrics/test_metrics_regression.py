@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from sklearn import metrics as sk
 
-from monitor.core.rows import RegressionRows
+from monitor.core.counts import RegressionRows
 from monitor.metrics.regression import LEVELS, REGISTERED
 
 POINTS = {metric.name: metric.point for metric in REGISTERED}

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sk
 
-from monitor.core.counts import counts_from_rows
-from monitor.core.rows import ProbabilityRows
+from monitor.core.counts import ProbabilityRows, counts_from_rows
 from monitor.metrics.calibration import ece, equal_width_bins
 from monitor.metrics.top_k import RANKS, REGISTERED
 from tests.fakes.whole_rows import any_rows, classifier, ranked_counts, rows_of, within_rank

@@ -1,10 +1,14 @@
-"""A time limit for one reading. A thread that waits in a driver cannot stop it, so another thread does."""
+"""Sessions of databases: a time limit for one reading, and how PostgreSQL writes dates.
+
+A thread that waits in a driver cannot stop it, so another thread does.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 AGAIN_S = 0.5
 
@@ -47,3 +51,14 @@ def in_words(seconds: float) -> str:
     ('15 min', '90 s', '0.5 s')
     """
     return f"{seconds:g} s" if seconds < 120 else f"{seconds / 60:g} min"
+
+
+def use_iso_dates(connection: Any) -> None:
+    """Let a psycopg connection write dates in the ISO style, whatever its role, database or address say.
+
+    The order of day and month in which dates are read is kept. In the usual case nothing is sent.
+    """
+    style = connection.info.parameter_status("DateStyle")
+    if style is None or not style.startswith("ISO"):
+        connection.execute("SET DateStyle TO ISO")
+        connection.commit()
