@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from zlib import crc32
 
 from sqlalchemy import (
@@ -38,6 +39,7 @@ from monitor.core.sessions import use_iso_dates
 from monitor.history.errors import Ambiguous, NotFound, WrongStoreAddress
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
     from sqlalchemy.dialects import postgresql, sqlite
 
 BUSY_TIMEOUT_MS = 30_000
@@ -46,6 +48,7 @@ CONNECT_TIMEOUT_S = 10
 _SHOWN_CANDIDATES = 5
 _IN_MEMORY = (None, "", ":memory:")
 Row = dict[str, Any]
+R = TypeVar("R", bound="DataclassInstance")
 
 
 def store_url(url: str) -> URL:
@@ -205,6 +208,11 @@ def row_of(table: Table, record: object, **stored: Any) -> Row:
     A number that the database generates is left out.
     """
     return {name: stored[name] if name in stored else getattr(record, name) for name in _given(table)}
+
+
+def record_of(kind: type[R], row: Mapping[str, Any] | RowMapping, **given: Any) -> R:
+    """The record of a row: each field gets the column of its name, or its value in ``given``."""
+    return kind(**{field.name: given[field.name] if field.name in given else row[field.name] for field in fields(kind)})
 
 
 @cache

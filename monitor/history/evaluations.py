@@ -37,7 +37,7 @@ from monitor.core.records import (
 )
 from monitor.core.windows import run_command
 from monitor.history import notes, tables
-from monitor.history.connect import Row, add_missing, one_at_a_time, put, row_by_id, row_of
+from monitor.history.connect import Row, add_missing, one_at_a_time, put, record_of, row_by_id, row_of
 from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
 
@@ -464,14 +464,13 @@ def _estimate_row(estimate: Estimate) -> Row:
 
 def estimate_of(row: Mapping[str, Any] | RowMapping) -> Estimate:
     """The estimate of a row; if its ``window_end`` is None, the window has the usual length."""
-    return Estimate(
+    return record_of(
+        Estimate,
+        row,
         subject=Subject(row["source"], label_of(row["label"]), segment_of(row["segment"])),
         window=_window(row),
-        metric=row["metric"],
         where=row["population"],
-        interval=Interval(row["value"], row["low"], row["high"], row["plug_in"]),
-        n=row["n"],
-        positives=row["positives"],
+        interval=record_of(Interval, row),
         detail=row["detail"] or {},
     )
 
@@ -484,17 +483,8 @@ def _shift_row(shift: ShiftResult) -> Row:
 
 
 def _shift(row: RowMapping) -> ShiftResult:
-    return ShiftResult(
-        subject=Subject(row["source"], label_of(row["label"])),
-        window=_window(row),
-        test=row["test"],
-        column=row["column"],
-        statistic=row["statistic"],
-        p_value=row["p_value"],
-        n=row["n"],
-        n_baseline=row["n_baseline"],
-        detail=row["detail"] or {},
-    )
+    subject = Subject(row["source"], label_of(row["label"]))
+    return record_of(ShiftResult, row, subject=subject, window=_window(row), detail=row["detail"] or {})
 
 
 def _verdict_row(verdict: Verdict, now: datetime) -> Row:
@@ -507,11 +497,6 @@ def _verdict_row(verdict: Verdict, now: datetime) -> Row:
 
 
 def _verdict(row: RowMapping) -> Verdict:
-    return Verdict(
-        id=row["id"], rule=row["rule"], subject=Subject(row["source"], label_of(row["label"])), window=_window(row),
-        metric=row["metric"], where=row["population"], outcome=row["outcome"], reason=Reason(row["reason"]),
-        severity=row["severity"], threshold=row["threshold"], **{name: row[name] for name in _NUMBERS},
-        n=row["n"], windows=row["windows"], baseline_version=row["baseline_version"],
-        rules_revision=row["rules_revision"], data_digest=row["data_digest"],
-        actions=tuple(row["actions"]), detail=row["detail"],
-    )  # fmt: skip
+    subject, actions = Subject(row["source"], label_of(row["label"])), tuple(row["actions"])
+    decision = {"where": row["population"], "reason": Reason(row["reason"]), "actions": actions}
+    return record_of(Verdict, row, subject=subject, window=_window(row), **decision)

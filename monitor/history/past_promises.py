@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Column, Connection, and_, select
 
 from monitor.core import windows
 from monitor.core.records import Schedule, Window
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from monitor.core.promises import PastWindow, Population, Promise, Promises, Segment, SegmentPromises
 
 
+T = TypeVar("T")
 _LONG: Mapping[Schedule, timedelta] = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
 
 
@@ -87,8 +88,9 @@ def load(
     newest_first = readings.c.window_start.desc()
     read = connection.execute(select(*columns).where(within, readings.c.state == "ok").order_by(newest_first)).all()
     apart = _apart([before.get(row.window_start) or _elsewhere(until, row.window_start, zone) for row in read], until)
-    labels = _labels(connection, source, until, span)
-    parts = _segments(connection, source, until, span) if segments else {}
+    counts, about = tables.counts.c, (source, until, span)
+    labels = _by_window(connection, counts.promises, of_label, *about)
+    parts = _by_window(connection, counts.segments, segments_from_json, *about) if segments else {}
     return [
         PastWindow(
             apart[row.window_start],
@@ -118,25 +120,20 @@ def _apart(newest_first: Sequence[Window], until: Window) -> dict[datetime, Wind
     return found
 
 
-def _labels(
-    connection: Connection, source: str, until: Window, span: tuple[Any, Any]
-) -> dict[Any, dict[str | None, Promises]]:
+def _by_window(
+    connection: Connection,
+    column: Column[Any],
+    of: Callable[[Any], T],
+    source: str,
+    until: Window,
+    span: tuple[datetime, datetime],
+) -> dict[datetime, dict[str | None, T]]:
+    """Start of a window -> label -> what a column of its counts says."""
     counts = tables.counts
-    statement = select(counts.c.window_start, counts.c.label, counts.c.promises)
-    found: dict[Any, dict[str | None, Promises]] = {}
-    for start, label, kept in connection.execute(statement.where(_within(counts, source, until, span))):
-        found.setdefault(start, {})[label_of(label)] = of_label(kept)
-    return found
-
-
-def _segments(
-    connection: Connection, source: str, until: Window, span: tuple[Any, Any]
-) -> dict[Any, dict[str | None, SegmentPromises]]:
-    counts = tables.counts
-    statement = select(counts.c.window_start, counts.c.label, counts.c.segments)
-    found: dict[Any, dict[str | None, SegmentPromises]] = {}
-    for row in connection.execute(statement.where(_within(counts, source, until, span))).mappings():
-        found.setdefault(row["window_start"], {})[label_of(row["label"])] = segments_from_json(row["segments"])
+    statement = select(counts.c.window_start, counts.c.label, column).where(_within(counts, source, until, span))
+    found: dict[datetime, dict[str | None, T]] = {}
+    for start, label, kept in connection.execute(statement):
+        found.setdefault(start, {})[label_of(label)] = of(kept)
     return found
 
 

@@ -25,7 +25,7 @@ from monitor.core.records import (
 from monitor.core.rejection_records import Rejections, as_json, from_json
 from monitor.core.source_settings import Settings
 from monitor.history import past_promises, tables
-from monitor.history.connect import Row, one_at_a_time, put, row_of
+from monitor.history.connect import Row, one_at_a_time, put, record_of, row_of
 from monitor.history.errors import VersionClash
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
@@ -399,11 +399,12 @@ def _baseline(row: RowMapping) -> Baseline:
     from monitor.core.baseline import Baseline  # noqa: PLC0415 - as above
     from monitor.history import counts_file  # noqa: PLC0415 - as above
 
-    return Baseline(
-        source=row["source"], label=label_of(row["label"]), version=row["version"], start=row["start"],
-        end=row["end"], first_window=row["first_window"], last_window=row["last_window"],
+    return record_of(
+        Baseline,
+        row,
+        label=label_of(row["label"]),
         counts=counts_file.from_bytes(row["data"])[()],
         edges={where: tuple(edges) for where, edges in row["edges"].items()},
-        pinned_at=row["pinned_at"], pinned_by=row["pinned_by"], reason=row["reason"], settings=row["settings"],
+        segments=None,
         weeks={name: WeekSpread(*numbers) for name, numbers in row["weeks"].items()},
-    )  # fmt: skip
+    )

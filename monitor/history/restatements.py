@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, and_, func, select, true
 from monitor.core.maturity import Maturity
 from monitor.core.records import Estimate, Reason, Schedule, Subject, Window
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, row_of
+from monitor.history.connect import Row, add_missing, record_of, row_of
 from monitor.history.evaluations import Between, estimate_of, with_window_end
 from monitor.history.values import label_key, label_of, number
 
@@ -64,8 +64,7 @@ def _row(maturity: Maturity, now: datetime) -> Row:
 
 def _maturity(row: RowMapping) -> Maturity:
     window = Window(row["window_start"], row["window_end"], row["window_name"], row["schedule"])
-    names = ("items", "known", "expected", "low", "high", "windows", "over")
-    return Maturity(Subject(row["source"], label_of(row["label"])), window, *(row[name] for name in names))
+    return record_of(Maturity, row, subject=Subject(row["source"], label_of(row["label"])), window=window)
 
 
 def keep_former(connection: Connection, window: Window, source: str, now: datetime) -> None:

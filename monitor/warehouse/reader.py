@@ -194,9 +194,8 @@ class Warehouse:
 
         Raises :class:`WarehouseFailed` if the warehouse does not answer.
         """
-        self._relations.update(source.relations)
         try:
-            with self._session(name) as connection:
+            with self._session(name, source) as connection:
                 self._layout(connection, name, source)
                 self._check_join(connection, name, source)
         except RelationError as error:
@@ -205,8 +204,7 @@ class Warehouse:
 
     def examine(self, name: str, source: SourceConfig) -> Examination:
         """What the whole relation says of labels, ties and its join. Raises RelationError and WarehouseFailed."""
-        self._relations.update(source.relations)
-        with self._session(name) as connection:
+        with self._session(name, source) as connection:
             relation = parsed(name, source, self._dialect)
             if isinstance(relation, RelationProblem):
                 raise RelationError([relation])
@@ -241,8 +239,7 @@ class Warehouse:
 
     def survey(self, name: str, source: SourceConfig) -> Survey:
         """A summary of the whole relation of ``source``, which is read once. Raises as :meth:`read`."""
-        self._relations.update(source.relations)
-        with self._session(name) as connection:
+        with self._session(name, source) as connection:
             return survey(connection, source, self._layout(connection, name, source), self._dialect)
 
     def tables(self) -> list[str]:
@@ -361,19 +358,24 @@ class Warehouse:
         self, name: str, source: SourceConfig, window: Window, moment: datetime
     ) -> Iterator[tuple[sa.Connection, UnresolvedStatements]]:
         """Where to ask for the rows that were predicted in the window, with and without a truth at ``moment``."""
-        if source.unresolved is None:
-            raise ValueError(f"{name} has no unresolved: nothing is known of rows without a truth")
-        dated = source.model_copy(update={"window_on": "predicted_at"})
-        self._relations.update(source.relations)
-        with self._session(name) as connection:
-            layout = self._layout(connection, name, dated, every=True)
-            more = self._layout(connection, name, open_relation(source)) if source.unresolved else None
-            statements = UnresolvedStatements(dated, layout, self._dialect, window, moment, moment, more)
+        with self._session(name, source) as connection:
+            statements = UnresolvedStatements(*self._of_predicted(connection, name, source, window, moment))
             if source.score is None:
                 yield connection, statements
                 return
             with localised(connection, statements) as found:
                 yield found
+
+    def _of_predicted(
+        self, connection: sa.Connection, name: str, source: SourceConfig, window: Window, moment: datetime
+    ) -> tuple[SourceConfig, Layout, Dialect, Window, datetime, datetime, Layout | None]:
+        """What statements about rows by the time of their prediction are made of."""
+        if source.unresolved is None:
+            raise ValueError(f"{name} has no unresolved: nothing is known of rows without a truth")
+        dated = source.model_copy(update={"window_on": "predicted_at"})
+        layout = self._layout(connection, name, dated, every=True)
+        more = self._layout(connection, name, open_relation(source)) if source.unresolved else None
+        return dated, layout, self._dialect, window, moment, moment, more
 
     def delays(
         self, name: str, source: SourceConfig, windows: Sequence[Window], *, now: datetime
@@ -383,15 +385,9 @@ class Warehouse:
         By label, and for all labels together under None, in the order of ``windows``. Raises as :meth:`read` does, and
         ValueError for a source without ``unresolved``.
         """
-        if source.unresolved is None:
-            raise ValueError(f"{name} has no unresolved: nothing is known of rows without a truth")
         span = Window(windows[0].start, windows[-1].end, "", windows[0].schedule)
-        dated = source.model_copy(update={"window_on": "predicted_at"})
-        self._relations.update(source.relations)
-        with self._session(name) as connection:
-            layout = self._layout(connection, name, dated, every=True)
-            more = self._layout(connection, name, open_relation(source)) if source.unresolved else None
-            statements = DelayStatements(dated, layout, self._dialect, span, now, now, more, tuple(windows))
+        with self._session(name, source) as connection:
+            statements = DelayStatements(*self._of_predicted(connection, name, source, span, now), tuple(windows))
             return delays_of(statements.arrays(connection, statements.delays()), windows, now)
 
     def label_pairs(self, name: str, source: SourceConfig, window: Window, most: int, *, now: datetime) -> Arrays:
@@ -462,8 +458,7 @@ class Warehouse:
     @contextmanager
     def _rows(self, name: str, source: SourceConfig, window: Window, now: datetime) -> Iterator[tuple[Rows, Rows]]:
         """The rows of a window, and those of the warehouse: the same, unless the first are a copy with new scores."""
-        self._relations.update(source.relations)
-        with self._session(name) as connection:
+        with self._session(name, source) as connection:
             layout = self._layout(connection, name, source)
             self._lines_of_window = self._lines_between(connection, source, window)
             outside = Rows(connection, STATEMENTS[source.kind](source, layout, self._dialect, window, now))
@@ -481,8 +476,10 @@ class Warehouse:
         return self._dialect.lines_between(connection, lines, column, form, window)
 
     @contextmanager
-    def _session(self, name: str) -> Iterator[sa.Connection]:
+    def _session(self, name: str, source: SourceConfig | None = None) -> Iterator[sa.Connection]:
         """A connection whose errors are raised as :class:`RelationError` and :class:`WarehouseFailed`."""
+        if source is not None:
+            self._relations.update(source.relations)
         limit = TimeLimit(self._timeout_s)
         try:
             with self._connected() as connection, connection.begin():
