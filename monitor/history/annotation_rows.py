@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Connection, RowMapping, or_, select, updat
 
 from monitor.core.records import Annotation
 from monitor.history import tables
-from monitor.history.connect import is_added, row_by_id, row_of
+from monitor.history.connect import filtered, is_added, row_by_id, row_of
 from monitor.history.values import ANY, LabelFilter, label_key, label_of
 
 table = tables.annotation_table
@@ -46,15 +46,14 @@ def read(
 ) -> list[Annotation]:
     """Annotations by time. Those of a label include those of its whole source. ``removed`` adds the removed ones."""
     conditions: list[ColumnElement[bool]] = [] if removed else [table.c.removed_at.is_(None)]
-    if source is not None:
-        conditions.append(table.c.source == source)
     if label is not ANY:
         conditions.append(table.c.label.in_({"", label_key(label)}))
     if since is not None:
         conditions.append(table.c.at >= since)
     if until is not None:
         conditions.append(table.c.at < until)
-    statement = select(table).where(*conditions).order_by(table.c.at, table.c.added_at, table.c.source, table.c.id)
+    chosen = filtered(select(table), table, source=source).where(*conditions)
+    statement = chosen.order_by(table.c.at, table.c.added_at, table.c.source, table.c.id)
     return [_annotation(row) for row in connection.execute(statement).mappings()]
 
 

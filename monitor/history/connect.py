@@ -23,6 +23,7 @@ from sqlalchemy import (
     Executable,
     Insert,
     RowMapping,
+    Select,
     Table,
     Update,
     bindparam,
@@ -37,6 +38,7 @@ from sqlalchemy.exc import ArgumentError
 
 from monitor.core.sessions import use_iso_dates
 from monitor.history.errors import Ambiguous, NotFound, WrongStoreAddress
+from monitor.history.values import ANY, LabelFilter, label_key
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -218,6 +220,13 @@ def record_of(kind: type[R], row: Mapping[str, Any] | RowMapping, **given: Any) 
 @cache
 def _given(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.columns if column.autoincrement is not True)
+
+
+def filtered(statement: Select[Any], table: Table, label: LabelFilter = ANY, **equals: Any) -> Select[Any]:
+    """The rows of one label, whose columns have these values; None: any value."""
+    values = {name: value for name, value in equals.items() if value is not None}
+    values |= {} if label is ANY else {"label": label_key(label)}
+    return statement.where(*(table.c[name] == value for name, value in values.items()))
 
 
 def put_version(connection: Connection, table: Table, row: Row) -> bool:

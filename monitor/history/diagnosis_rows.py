@@ -11,7 +11,7 @@ from sqlalchemy import Connection, RowMapping, and_, delete, func, or_, select
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, as_json, from_json
 from monitor.core.records import Window
 from monitor.history import tables
-from monitor.history.connect import Row, one_at_a_time
+from monitor.history.connect import Row, filtered, one_at_a_time
 from monitor.history.values import label_key, label_of, number, plain
 
 table = tables.diagnoses
@@ -31,10 +31,9 @@ def save(
 
 def of_window(connection: Connection, window: Window, source: str | None = None) -> list[Diagnosis]:
     """The diagnoses of one window, by source and label."""
-    statement = select(table).where(table.c.schedule == window.schedule, table.c.window_start == window.start)
-    if source is not None:
-        statement = statement.where(table.c.source == source)
-    return [_diagnosis(row) for row in connection.execute(statement.order_by(table.c.source, table.c.label)).mappings()]
+    every = select(table).order_by(table.c.source, table.c.label)
+    statement = filtered(every, table, schedule=window.schedule, window_start=window.start, source=source)
+    return [_diagnosis(row) for row in connection.execute(statement).mappings()]
 
 
 def of_troubled(connection: Connection, source: str, before: Window, since: datetime) -> list[Diagnosis]:

@@ -37,7 +37,7 @@ from monitor.core.records import (
 )
 from monitor.core.windows import run_command
 from monitor.history import notes, tables
-from monitor.history.connect import Row, add_missing, one_at_a_time, put, record_of, row_by_id, row_of
+from monitor.history.connect import Row, add_missing, filtered, one_at_a_time, put, record_of, row_by_id, row_of
 from monitor.history.errors import NotFound
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
 
@@ -428,12 +428,9 @@ def _filtered(
     statement: Select[Any], table: Table, equals: Mapping[str, Any], label: LabelFilter = ANY, between: Between = None
 ) -> Select[Any]:
     """The rows whose columns have these values (None: any), of one label, of the windows in ``between``."""
-    values = {name: value for name, value in equals.items() if value is not None}
-    if label is not ANY:
-        values["label"] = label_key(label)
     if between is not None:
         statement = statement.where(table.c.window_start.between(*between))
-    return statement.where(*(table.c[name] == value for name, value in values.items()))
+    return filtered(statement, table, label, **equals)
 
 
 def with_window_end(table: Table) -> Select[Any]:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, RowMapping, select
 
 from monitor.core.records import RuleEvidence, WindowOutcome
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, one_at_a_time, put_versions, row_of
+from monitor.history.connect import Row, add_missing, filtered, one_at_a_time, put_versions, row_of
 from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
@@ -25,11 +25,8 @@ def read(connection: Connection, source: str | None = None, label: LabelFilter =
     """The evidence of each acting rule on each label, by source, label and rule."""
     table = tables.evidence
     statement = select(table).order_by(table.c.source, table.c.label, table.c.rule)
-    if source is not None:
-        statement = statement.where(table.c.source == source)
-    if label is not ANY:
-        statement = statement.where(table.c.label == label_key(label))
-    return [_evidence(row) for row in connection.execute(statement).mappings()]
+    found = connection.execute(filtered(statement, table, label, source=source))
+    return [_evidence(row) for row in found.mappings()]
 
 
 def save(connection: Connection, source: str, changed: Sequence[RuleEvidence]) -> None:

@@ -19,7 +19,7 @@ from monitor.core.records import (
     Operation,
 )
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, one_at_a_time, put_version, row_by_id, row_of
+from monitor.history.connect import Row, add_missing, filtered, one_at_a_time, put_version, row_by_id, row_of
 from monitor.history.delivery_rows import add_deliveries
 from monitor.history.errors import LostRace
 from monitor.history.tables import deliveries as _messages
@@ -109,20 +109,17 @@ def incidents(
     connection: Connection, state: IncidentState | None = None, *, of_monitor: bool = False
 ) -> list[Incident]:
     """All incidents of labels, or those of the monitor itself, by the time they were opened; ``state`` selects one."""
-    conditions = [] if state is None else [_table.c.state == state]
-    if state not in (None, "resolved"):
-        conditions.append(_UNRESOLVED)  # its index is small
-    return _incidents(connection, _about(of_monitor=of_monitor).where(*conditions))
+    statement = filtered(_about(of_monitor=of_monitor), _table, state=state)
+    # the index of unresolved ones is small
+    return _incidents(connection, statement if state in (None, "resolved") else statement.where(_UNRESOLVED))
 
 
 def unresolved(
     connection: Connection, source: str | None = None, *, since: datetime | None = None, of_monitor: bool = False
 ) -> list[Incident]:
     """The unresolved incidents of one source, or of all; ``since`` adds those that were resolved since then."""
-    conditions = [_UNRESOLVED if since is None else or_(_UNRESOLVED, _table.c.resolved_at >= since)]
-    if source is not None:
-        conditions.append(_table.c.source == source)
-    return _incidents(connection, _about(of_monitor=of_monitor).where(*conditions))
+    recent = _UNRESOLVED if since is None else or_(_UNRESOLVED, _table.c.resolved_at >= since)
+    return _incidents(connection, filtered(_about(of_monitor=of_monitor).where(recent), _table, source=source))
 
 
 def _about(*, of_monitor: bool) -> Select[Any]:
@@ -169,9 +166,7 @@ def events(
 ) -> list[IncidentEvent]:
     """The events of one incident, or of all, by time; only of these ``kinds`` and from ``since`` on, if given."""
     table = tables.incident_events
-    statement = select(table).order_by(table.c.at, table.c.key)
-    if incident is not None:
-        statement = statement.where(table.c.incident == incident)
+    statement = filtered(select(table).order_by(table.c.at, table.c.key), table, incident=incident)
     if since is not None:
         statement = statement.where(table.c.at >= since)
     if kinds is not None:

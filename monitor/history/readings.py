@@ -25,7 +25,7 @@ from monitor.core.records import (
 from monitor.core.rejection_records import Rejections, as_json, from_json
 from monitor.core.source_settings import Settings
 from monitor.history import past_promises, tables
-from monitor.history.connect import Row, one_at_a_time, put, record_of, row_of
+from monitor.history.connect import Row, filtered, one_at_a_time, put, record_of, row_of
 from monitor.history.errors import VersionClash
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
@@ -224,9 +224,7 @@ def quality(
 ) -> list[RejectedRows]:
     """The rejected rows of one window, by source and reason."""
     table = tables.quality
-    statement = select(table).where(table.c.schedule == schedule, table.c.window_start == window_start)
-    if source is not None:
-        statement = statement.where(table.c.source == source)
+    statement = filtered(select(table), table, schedule=schedule, window_start=window_start, source=source)
     rows = connection.execute(statement.order_by(table.c.source, table.c.reason)).mappings()
     return [RejectedRows(row["source"], row["reason"], row["rows"], tuple(row["examples"])) for row in rows]
 
@@ -340,13 +338,8 @@ def baselines(
 ) -> list[Baseline]:
     """Baselines of every version (or of one), by source, label and version."""
     table = tables.baselines
-    statement = select(*_WITHOUT_SEGMENTS).order_by(table.c.source, table.c.label, table.c.version)
-    if source is not None:
-        statement = statement.where(table.c.source == source)
-    if label is not ANY:
-        statement = statement.where(table.c.label == label_key(label))
-    if version is not None:
-        statement = statement.where(table.c.version == version)
+    every = select(*_WITHOUT_SEGMENTS).order_by(table.c.source, table.c.label, table.c.version)
+    statement = filtered(every, table, label, source=source, version=version)
     return [_baseline(row) for row in connection.execute(statement).mappings()]
 
 

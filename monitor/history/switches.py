@@ -20,7 +20,7 @@ from monitor.core.records import (
     SwitchState,
 )
 from monitor.history import evidence_rows, tables
-from monitor.history.connect import Row, is_added, one_at_a_time, put_version, row_of
+from monitor.history.connect import Row, filtered, is_added, one_at_a_time, put_version, row_of
 from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
 
@@ -53,10 +53,7 @@ def events(
     With ``since``, only the last event of each sort before it: what ``automation.as_of`` needs for any later time.
     """
     table = tables.switch_events
-    conditions = [table.c.source == source] if source is not None else []
-    if label is not ANY:
-        conditions.append(table.c.label == label_key(label))
-    statement = select(table).where(*conditions)
+    statement = filtered(select(table), table, label, source=source)
     if since is not None:
         sort = (
             table.c.source,
@@ -66,7 +63,8 @@ def events(
             table.c.lease_until.is_(None),
             table.c.until.is_(None),
         )
-        last = select(func.max(table.c.id)).where(*conditions, table.c.at <= since).group_by(*sort)
+        before = filtered(select(func.max(table.c.id)), table, label, source=source)
+        last = before.where(table.c.at <= since).group_by(*sort)
         statement = statement.where(or_(table.c.at > since, table.c.id.in_(last)))
     return [_event(row) for row in connection.execute(statement.order_by(table.c.id)).mappings()]
 

@@ -159,12 +159,7 @@ class WholeStatements(RankedStatements):
         counts = self.dialect.usually(_one_truth(rows))
         if self.layout.has("predicted"):
             return sa.select(rows).where(counts).subquery("whole")
-        order = [rows.c.score.desc(), self.dialect.ordered(rows.c.label)]
-        place = sa.func.row_number().over(partition_by=rows.c.item, order_by=order).label("score_place")
-        kept = [column for column in rows.c if column.name != "predicted"]
-        placed = sa.select(*kept, place).where(counts).subquery("placed_scores")
-        largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO).label("predicted")
-        return sa.select(*(placed.c[column.name] for column in kept), largest).subquery("whole")
+        return self._with_largest_predicted(rows, "whole", counts)
 
     def _with_truth(self, *, latest: bool, features: bool = False) -> Subquery:
         """The rows with ``top``, the largest outcome of their item, and ``total``, the sum of its outcomes."""
@@ -177,6 +172,8 @@ class WholeStatements(RankedStatements):
 @dataclass(frozen=True, slots=True)
 class NumberStatements(Statements):
     """Statements for ``regression`` sources: an item has a predicted number, its deviation and the true number."""
+
+    score_column: ClassVar[str] = "predicted"
 
     def total(self, *, latest: bool) -> sa.Select[Any]:
         """(n): the number of rows that count."""
@@ -201,10 +198,6 @@ class NumberStatements(Statements):
         """Three NULLs: a source of numbers has no score in [0, 1] and no outcome of 0 or 1."""
         nothing: Expression = sa.cast(sa.null(), sa.Integer)
         return nothing, nothing, sa.cast(sa.null(), sa.Double)
-
-    def _identity(self) -> list[sa.Label[Any]]:
-        names = {"label": "label", "item": "item", "score_text": "predicted", "date_text": self.source.window_on}
-        return [self._text_or_none(column).label(name) for name, column in names.items()]
 
     def _values(self) -> list[sa.Label[Any]]:
         names = ("predicted", "deviation", "actual", *(("weight",) if self.layout.has("weight") else ()))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
@@ -57,6 +57,7 @@ class RowLevels:
     dialect: Dialect
     window: Window
     now: datetime
+    score_column: ClassVar[str] = "score"
 
     @property
     def sees_future(self) -> bool:
@@ -125,7 +126,7 @@ class RowLevels:
         """The values that are summed (y, w, s), and the columns by which they are grouped."""
         rows = self._sound(latest=latest)
         decided = rows.c.predicted == ONE
-        automated = sa.and_(decided, rows.c.score >= self._automate_at(rows.c.label))
+        automated = self._automated(rows)
         decision = sa.case((automated, whole_number(3)), (decided, whole_number(2)), else_=ZERO)
         cell = self.dialect.cell(rows.c.score)
         columns = {
@@ -196,7 +197,7 @@ class RowLevels:
         return self.dialect.within(self._column(name), kind, moment(start, kind), moment(end, kind))
 
     def _identity(self) -> list[sa.Label[Any]]:
-        names = {"item": "item", "label": "label", "score_text": "score", "date_text": self.source.window_on}
+        names = {"item": "item", "label": "label", "score_text": self.score_column, "date_text": self.source.window_on}
         return [self._text_or_none(column).label(name) for name, column in names.items()]
 
     def _text_or_none(self, name: str) -> Expression:
@@ -204,14 +205,30 @@ class RowLevels:
         return self._text(name) if self.layout.has(name) else sa.cast(sa.null(), sa.Text)
 
     def _values(self) -> list[sa.Label[Any]]:
-        score = self._share("score")
-        assumed = sa.case((score >= sa.literal_column("0.5"), ONE), else_=ZERO)
-        predicted = self._number("predicted") if self.layout.has("predicted") else assumed
-        values = {"score": score, "actual": self._share("actual"), "predicted": predicted}
+        values = {"score": self._share("score"), "actual": self._share("actual"), "predicted": self._predicted()}
         if self.layout.has("weight"):
             values["weight"] = self._number("weight")
         values["resolved"] = self._instant("resolved_at")
         return [value.label(name) for name, value in values.items()]
+
+    def _predicted(self) -> Expression:
+        """What the classifier decided; without that column, whether the score is at least .5."""
+        if self.layout.has("predicted"):
+            return self._number("predicted")
+        return sa.case((self._share("score") >= sa.literal_column("0.5"), ONE), else_=ZERO)
+
+    def _automated(self, rows: Subquery) -> Expression:
+        """Whether a row acts alone."""
+        return sa.and_(rows.c.predicted == ONE, rows.c.score >= self._automate_at(rows.c.label))
+
+    def _with_largest_predicted(self, rows: Subquery, name: str, *conditions: Expression) -> Subquery:
+        """The rows for which the conditions hold; an item's largest score was predicted."""
+        order = [rows.c.score.desc(), self.dialect.ordered(rows.c.label)]
+        place = sa.func.row_number().over(partition_by=rows.c.item, order_by=order).label("score_place")
+        kept = [column for column in rows.c if column.name != "predicted"]
+        placed = sa.select(*kept, place).where(*conditions).subquery("placed_scores")
+        largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO).label("predicted")
+        return sa.select(*(placed.c[column.name] for column in kept), largest).subquery(name)
 
     def _dated(self) -> list[sa.Label[Any]]:
         """The date by which a row is in the window, unless that is ``resolved``."""

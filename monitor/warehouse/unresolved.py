@@ -78,7 +78,7 @@ class UnresolvedStatements(Statements):
         """(label, waiting, predicted, automated, cell, n, s): the number of rows and the sum of their scores."""
         rows = self._decided(latest=latest)
         decided = rows.c.predicted == ONE
-        automated = sa.and_(decided, rows.c.score >= self._automate_at(rows.c.label))
+        automated = self._automated(rows)
         keys = {
             "label": rows.c.label,
             "waiting": rows.c.waiting,
@@ -101,9 +101,8 @@ class UnresolvedStatements(Statements):
         order = (by_bytes(self.dialect.md5(sa.literal(seed, sa.Text) + rows.c.item)), by_bytes(rows.c.item))
         place = sa.func.row_number().over(partition_by=rows.c.label, order_by=order).label("place")
         size = sa.func.count().over(partition_by=rows.c.label).label("n")
-        automated = sa.and_(rows.c.predicted == ONE, rows.c.score >= self._automate_at(rows.c.label))
         columns = (rows.c.label, rows.c.item, rows.c.score, rows.c.waiting)
-        placed = sa.select(*columns, size, place).where(automated).subquery("placed")
+        placed = sa.select(*columns, size, place).where(self._automated(rows)).subquery("placed")
         shown = (placed.c[name] for name in ("label", "item", "score", "waiting", "n"))
         return sa.select(*shown).where(placed.c.place <= each).order_by(by_bytes(placed.c.label), placed.c.place)
 
@@ -122,13 +121,11 @@ class UnresolvedStatements(Statements):
 
     def _side(self, *, sound: bool) -> sa.Select[Any]:
         """(item, label, score, predicted, dated, waiting, reason or sound) of one relation's rows in the window."""
-        score = self._share("score")
-        assumed = sa.case((score >= sa.literal_column("0.5"), ONE), else_=ZERO)
         values = {
             "item": self._text("item"),
             "label": self._text("label"),
-            "score": score,
-            "predicted": self._number("predicted") if self.layout.has("predicted") else assumed,
+            "score": self._share("score"),
+            "predicted": self._predicted(),
             "dated": self._instant("predicted_at"),
             "waiting": self._waits(),
         }
@@ -155,12 +152,7 @@ class UnresolvedStatements(Statements):
         rows = self._kept(latest=latest)
         if self.source.kind != "multiclass" or self.layout.has("predicted"):
             return rows
-        order = [rows.c.score.desc(), self.dialect.ordered(rows.c.label)]
-        place = sa.func.row_number().over(partition_by=rows.c.item, order_by=order).label("score_place")
-        placed = sa.select(rows.c.item, rows.c.label, rows.c.score, rows.c.waiting, place).subquery("placed_scores")
-        largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO).label("predicted")
-        columns = (placed.c.item, placed.c.label, placed.c.score, placed.c.waiting)
-        return sa.select(*columns, largest).subquery("decided")
+        return self._with_largest_predicted(rows, "decided")
 
     def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, RejectReason]]:
         return []
