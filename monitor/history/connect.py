@@ -41,7 +41,6 @@ from monitor.history.errors import Ambiguous, NotFound, WrongStoreAddress
 from monitor.history.values import ANY, LabelFilter, label_key
 
 if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
     from sqlalchemy.dialects import postgresql, sqlite
 
 BUSY_TIMEOUT_MS = 30_000
@@ -50,7 +49,7 @@ CONNECT_TIMEOUT_S = 10
 _SHOWN_CANDIDATES = 5
 _IN_MEMORY = (None, "", ":memory:")
 Row = dict[str, Any]
-R = TypeVar("R", bound="DataclassInstance")
+R = TypeVar("R")
 
 
 def store_url(url: str) -> URL:
@@ -214,7 +213,8 @@ def row_of(table: Table, record: object, **stored: Any) -> Row:
 
 def record_of(kind: type[R], row: Mapping[str, Any] | RowMapping, **given: Any) -> R:
     """The record of a row: each field gets the column of its name, or its value in ``given``."""
-    return kind(**{field.name: given[field.name] if field.name in given else row[field.name] for field in fields(kind)})
+    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    return kind(**{name: given[name] if name in given else row[name] for name in names})
 
 
 @cache
