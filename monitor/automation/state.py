@@ -113,6 +113,18 @@ def effective(
     return Allowed(True, GateReason.ON, "on", min(ends), merged(state.blocked + whole.blocked), parts)
 
 
+def allowed_of_each(
+    switches: Iterable[SwitchState], now: datetime, identity: Identity | None = None
+) -> list[tuple[SwitchState, Allowed]]:
+    """What each switch allows now, with that of its source among ``switches``."""
+    states = list(switches)
+    whole = {state.source: state for state in states if state.label is None}
+    return [
+        (each, effective(each, now, whole=None if each.label is None else whole.get(each.source), identity=identity))
+        for each in states
+    ]
+
+
 def of_source(
     source: str, switches: Mapping[tuple[str, str | None], SwitchState], now: datetime, *, identity: Identity
 ) -> Allowed:

@@ -18,7 +18,7 @@ from prometheus_client.metrics_core import Metric
 
 from monitor.alerting.health.issues import WATCHDOG_NOTE, Observed, findings
 from monitor.alerting.health.watchdog import observed
-from monitor.automation.state import effective, off_segments
+from monitor.automation.state import allowed_of_each, off_segments
 from monitor.config.model import Config
 from monitor.core.diagnoses import Diagnosis
 from monitor.core.records import DeliveryState, Estimate, RejectedRows, Schedule, Verdict
@@ -159,13 +159,11 @@ def _estimates(shown: Shown) -> Iterator[Metric]:
 
 
 def _switches(shown: Shown) -> Iterator[Metric]:
-    whole = {s.source: s for s in shown.seen.switches if s.label is None}
-    switches = sorted(shown.seen.switches, key=lambda s: (s.source, s.label or ""))[:MOST_LABELS]
+    switches = allowed_of_each(shown.seen.switches, shown.at, shown.seen.identity)
     on, leases, segments = {}, {}, {}
     refused = Counter[tuple[str, str]]()
-    for s in switches:
-        key, source_switch = (s.source, s.label or ""), whole.get(s.source) if s.label is not None else None
-        found = effective(s, shown.at, whole=source_switch, identity=shown.seen.identity)
+    for s, found in sorted(switches, key=lambda each: (each[0].source, each[0].label or ""))[:MOST_LABELS]:
+        key = s.source, s.label or ""
         on[key] = float(found.allowed and not shown.seen.is_lost(s.source))
         if s.state == "on" and s.label is not None and not found.allowed:
             refused[s.source, found.reason.value] += 1

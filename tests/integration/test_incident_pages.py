@@ -101,7 +101,7 @@ def test_an_incident_has_its_events_and_its_messages_as_they_were_sent(
     assert "not sent" in page.text
 
 
-def test_the_monitors_page_has_its_runs_readings_and_leases(asked: ServiceClient, world: AlertsWorld) -> None:
+def test_the_monitors_page_has_its_runs_and_readings(asked: ServiceClient, world: AlertsWorld) -> None:
     page = asked.get("/monitor")
     assert page.status_code == 200
     readings = rows(asked, "/monitor?csv=readings")
@@ -109,9 +109,6 @@ def test_the_monitors_page_has_its_runs_readings_and_leases(asked: ServiceClient
     assert {int(r["rows"]) for r in readings} == {2000}
     stored = world.monitor.store.runs(limit=100, until=world.clock.now)
     assert [r["window"] for r in rows(asked, "/monitor?csv=runs")] == [run["window_name"] for run in stored]
-    leases = rows(asked, "/monitor?csv=leases")
-    on = [s for s in world.monitor.store.switches() if s.state == "on"]
-    assert sorted(row["label"].removeprefix("'") for row in leases) == sorted(s.label or "" for s in on)
 
 
 def test_an_incident_nobody_acknowledged_has_no_time_to_acknowledge() -> None:

@@ -244,7 +244,7 @@ def test_an_acknowledged_outage_calls_nobody_any_more_and_is_reported_in_the_mes
     life.live(3)
     assert sum(MENTION in text for text in life.replies()) == before
     shown = json.dumps(life.posted()[0])
-    assert "Acknowledged by ana at " in shown
+    assert "Acknowledged by ana, " in shown
     assert MENTION not in shown
     come_back(life)
     life.live(0.5)

@@ -14,7 +14,7 @@ from statistics import median
 from zoneinfo import ZoneInfo
 
 from monitor.alerting.slack.client import TOKEN_ERRORS
-from monitor.automation.state import clock_behind, closed_history, effective, is_for_a_time
+from monitor.automation.state import allowed_of_each, clock_behind, closed_history, is_for_a_time
 from monitor.core import windows
 from monitor.core.records import (
     SEVERITY_RANK,
@@ -275,11 +275,9 @@ def _by_stake(issue: HealthIssue, observed: Observed, now: datetime) -> HealthIs
     """An issue of a source, critical only where something of it acts now: else nothing acts that is not watched."""
     if issue.severity != "critical" or issue.reason not in (*UNJUDGED, WatchReason.DATA_STALE):
         return issue
-    whole = {state.source: state for state in observed.switches if state.label is None}
-    acts = not _gates_closed(observed, now) and any(
-        effective(state, now, whole=whole.get(state.source)).allowed
-        for state in observed.switches
-        if state.source == issue.source and state.label is not None
+    acts = any(
+        allowed.allowed and state.source == issue.source and state.label is not None
+        for state, allowed in allowed_of_each(observed.switches, now, observed.identity)
     )
     return issue if acts else replace(issue, severity="warning")
 

@@ -18,12 +18,12 @@ from monitor.alerting.slack.blocks import (
     FALLBACK,
     Block,
     Payload,
-    button,
     context,
     cut,
     escape,
     hashed,
     header,
+    incident_buttons,
     link,
     mention_block,
     mention_text,
@@ -33,10 +33,11 @@ from monitor.alerting.slack.blocks import (
     with_trouble,
 )
 from monitor.alerting.slack.links import Links
-from monitor.automation.state import Allowed, GateReason, effective
+from monitor.automation.state import GateReason, allowed_of_each
 from monitor.core.records import Incident, SwitchState
 from monitor.core.redaction import without_secrets
-from monitor.core.wording import clean, count_of, moment
+from monitor.core.wording import clean, count_of, duration, moment
+from monitor.story.label import people_words
 
 SHOWN, TO_DO = 8, 3
 CLOSED = "Every gate is closed until somebody confirms the history: no label acts alone now."
@@ -120,7 +121,8 @@ def automation_now(switches: Iterable[SwitchState], now: datetime) -> str:
     'No label acts alone now.'
     """
     states = list(switches)
-    ends = sorted(a.until for _, a in _allowed(states, now) if a.allowed and a.until is not None)
+    labels = [allowed for state, allowed in allowed_of_each(states, now) if state.label is not None]
+    ends = sorted(each.until for each in labels if each.allowed and each.until is not None)
     over = ended_leases(states, now)
     with_it = "its lease" if len(over) == 1 else "their leases"
     ended = f"automation of {count_of(len(over), 'label')} ended with {with_it}"
@@ -135,15 +137,11 @@ def automation_now(switches: Iterable[SwitchState], now: datetime) -> str:
 
 def ended_leases(switches: Iterable[SwitchState], now: datetime) -> list[datetime]:
     """When the leases ended of labels that are off because of that, in order."""
-    found = _allowed(list(switches), now)
-    return sorted(s.lease_until for s, a in found if a.reason is GateReason.LEASE_ENDED and s.lease_until is not None)
-
-
-def _allowed(states: Sequence[SwitchState], now: datetime) -> list[tuple[SwitchState, Allowed]]:
-    """Each label's switch and what it allows."""
-    whole = {state.source: state for state in states if state.label is None}
-    labels = (state for state in states if state.label is not None)
-    return [(state, effective(state, now, whole=whole.get(state.source))) for state in labels]
+    return sorted(
+        state.lease_until
+        for state, allowed in allowed_of_each(switches, now)
+        if allowed.reason is GateReason.LEASE_ENDED and state.label is not None and state.lease_until is not None
+    )
 
 
 def living_message(view: View, *, channel: str, mention: str | None, links: Links) -> Payload:
@@ -211,7 +209,7 @@ def _under_way(view: View, links: Links | None) -> list[Block]:
         listed = do[0] if len(do) == 1 else "".join(f"\n• {each}" for each in do)
         blocks += [section(f"*Do now:*{'' if len(do) > 1 else ' '}{listed}")]
     blocks += [section(f"*{escape(state)}*")] if (state := _state(view)) else []
-    buttons = [_buttons(view.incident)] if view.answers_buttons else []
+    buttons = [incident_buttons(view.incident)] if view.answers_buttons else []
     return [*blocks, *buttons, context(_footer(view))]
 
 
@@ -219,15 +217,8 @@ def _was(view: View) -> list[str]:
     incident = view.incident
     names = ", ".join(reason.replace("_", " ") for reason in view.was or incident.reasons)
     end = view.since or incident.resolved_at or view.now
-    return [
-        f"It was: {names}, from {moment(incident.opened_at)} to {moment(end)} ({_length(end - incident.opened_at)})."
-    ]
-
-
-def _length(span: timedelta) -> str:
-    minutes = max(int(span.total_seconds()) // 60, 0)
-    days, hours = minutes // 1440, minutes % 1440 // 60
-    return f"{days} d {hours} h" if days else f"{hours} h {minutes % 60} min"
+    length = duration(max(end - incident.opened_at, timedelta(0)))
+    return [f"It was: {names}, from {moment(incident.opened_at)} to {moment(end)} ({length})."]
 
 
 def _findings(findings: Sequence[HealthIssue], links: Links | None) -> list[str]:
@@ -264,29 +255,16 @@ def _automation_after(view: View) -> list[str]:
 
 
 def _state(view: View) -> str:
-    incident = view.incident
-    if incident.state == "acknowledged" and incident.acknowledged_at is not None:
-        by = clean(incident.acknowledged_by or "somebody")
-        return f"Acknowledged by {by} at {moment(incident.acknowledged_at)}: no more reminders"
-    if incident.state == "silenced" and incident.silenced_until is not None:
-        return f"Silenced until {moment(incident.silenced_until)} by {clean(incident.silenced_by or 'somebody')}"
-    if incident.quiet_since is not None:
-        return f"Not seen since {moment(incident.quiet_since)}; it kept coming back, so it ends after 6 quiet hours"
-    return ""
+    """Who has taken it, or why it has not ended."""
+    words, quiet = people_words(view.incident), view.incident.quiet_since
+    if words or quiet is None:
+        return words[:1].upper() + words[1:]
+    return f"Not seen since {moment(quiet)}; it kept coming back, so it ends after 6 quiet hours"
 
 
 def _footer(view: View) -> str:
     id = view.incident.id[:8]
     return f"since {moment(view.incident.opened_at)} · incident `{id}` · as of {moment(view.now)}"
-
-
-def _buttons(incident: Incident) -> Block:
-    elements = []
-    if incident.state in ("open", "silenced"):
-        elements.append(button("incident_ack", "Acknowledge", incident.id, "primary"))
-    elements.append(button("incident_silence_day", "Silence for a day", incident.id))
-    elements.append(button("incident_silence_week", "Silence for a week", incident.id))
-    return {"type": "actions", "block_id": f"incident:{hashed(incident.id)[:16]}", "elements": elements}
 
 
 def _reply(view: View, lines: Sequence[str], channel: str, id: str, change: str, mention: str | None) -> Payload:
@@ -319,7 +297,7 @@ def history_down(
         f"either refuses everything once what it knows is older than its TTL ({ttl_s} s where this was written), so "
         "automation is off there; leases that end meanwhile are not renewed."
     )
-    later = f"Reminders come every {_length(repeat)} until the history answers." if repeat else "No reminder follows."
+    later = f"Reminders come every {duration(repeat)} until the history answers." if repeat else "No reminder follows."
     do = (
         "*Do now:* check that the database at `CALMON_STORE_URL` is running and answers (`calmon health`). "
         "After an update: `calmon db upgrade`."
@@ -339,7 +317,7 @@ def outage_id(since: datetime, number: int) -> str:
 def history_back(since: datetime, now: datetime, *, channel: str) -> tuple[Payload, Payload]:
     """The edit and the reply that say that the history can be used again."""
     title = f"The history can be used again (seen {moment(now)})"
-    was = f"It could not be used since {moment(since)} ({_length(now - since)})."
+    was = f"It could not be used since {moment(since)} ({duration(now - since)})."
     blocks = [header(f"{DONE} {title}"), section(was), context(f"as of {moment(now)}")]
     id = hashed("outage", since.isoformat(), "back")
     edit = payload_of(channel, title, blocks, id, "edit")

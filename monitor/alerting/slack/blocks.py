@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from monitor.core.records import Severity
+from monitor.core.records import Incident, Severity
 from monitor.core.wording import clean
 
 EVENT_TYPE = "calmon_delivery"
@@ -120,6 +120,16 @@ def without_mention(payload: Payload) -> Payload:
     blocks = payload.get("blocks") or ()
     kept = [each for each in blocks if not _MENTION.fullmatch(str((each.get("text") or {}).get("text")))]
     return payload | {"text": _MENTION_AT_END.sub("", payload["text"]), "blocks": kept or None}
+
+
+def incident_buttons(incident: Incident, *others: Block) -> Block:
+    """The buttons of a message about an incident that is not over: acknowledge, ``others``, silence."""
+    ack = [] if incident.state == "acknowledged" else [button("incident_ack", "Acknowledge", incident.id, "primary")]
+    silence = [
+        button("incident_silence_day", "Silence for a day", incident.id),
+        button("incident_silence_week", "Silence for a week", incident.id),
+    ]
+    return {"type": "actions", "block_id": f"incident:{incident.id}"[:250], "elements": [*ack, *others, *silence]}
 
 
 def button(action: str, text: str, incident: str, style: str | None = None) -> Block:

@@ -20,6 +20,7 @@ from monitor.alerting.slack.blocks import (
     escape,
     hashed,
     header,
+    incident_buttons,
     link,
     mention_block,
     mention_text,
@@ -116,18 +117,13 @@ def _automation(story: LabelStory) -> str:
 
 
 def _buttons(story: LabelStory, incident: Incident) -> Block:
-    elements = []
-    if incident.state != "acknowledged":
-        elements.append(button("incident_ack", "Acknowledge", incident.id, "primary"))
-    switch = story.switch
+    switch, others = story.switch, []
     if switch is not None and incident.kind != BURST and switch.enable_helps:
         if switch.button == "on":
-            elements.append(button("automation_off", "Turn automation off", incident.id, "danger"))
+            others.append(button("automation_off", "Turn automation off", incident.id, "danger"))
         elif switch.button == "off":
-            elements.append(button("automation_on", "Turn automation on", incident.id))
-    elements.append(button("incident_silence_day", "Silence for a day", incident.id))
-    elements.append(button("incident_silence_week", "Silence for a week", incident.id))
-    return {"type": "actions", "block_id": f"incident:{incident.id}"[:250], "elements": elements}
+            others.append(button("automation_on", "Turn automation on", incident.id))
+    return incident_buttons(incident, *others)
 
 
 def _footer(story: LabelStory, incident: Incident, links: Links) -> str:

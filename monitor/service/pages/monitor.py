@@ -1,17 +1,14 @@
-"""``/monitor``: whether the monitor itself works: runs, readings, messages, leases and versions."""
+"""``/monitor``: whether the monitor itself works: runs, readings, messages and versions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from importlib import metadata
 from typing import Any
 
 from monitor.alerting.health.issues import NEVER_RUN, findings
 from monitor.alerting.health.watchdog import observed
-from monitor.automation.state import effective
-from monitor.core.records import Identity, SwitchState
-from monitor.core.wording import duration
 from monitor.history.reader import REVISION
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
 
@@ -28,15 +25,13 @@ def make(context: PageContext) -> PageContent:
     failed = [row for row in readings if row["state"] != "ok"]
     rejected = store.rejected_by_reason(since, now)
     waiting = [d for d in store.undelivered(now - timedelta(days=7)) if d.state != "sent"]
-    switches = store.switches()
     has_buttons = context.settings.has_buttons
     records = observed(store, context.config, now, of_replica=True, has_buttons=has_buttons)
-    leases = _leases(switches, now, records.identity)
     values = {
-        "runs": runs[:ROWS_SHOWN], "hidden": max(0, len(runs) - ROWS_SHOWN), "took": took, "duration": duration,
+        "runs": runs[:ROWS_SHOWN], "hidden": max(0, len(runs) - ROWS_SHOWN), "took": took,
         "readings": _latest(readings), "failed": failed[:ROWS_SHOWN], "rejected": rejected,
         "waiting": waiting[:ROWS_SHOWN], "more_waiting": max(0, len(waiting) - ROWS_SHOWN),
-        "deliveries": store.delivery_counts(), "leases": leases[:ROWS_SHOWN], "more_leases": len(leases) - ROWS_SHOWN,
+        "deliveries": store.delivery_counts(),
         "issues": findings(records, now), "ever_run": records.since is not None, "never_run": NEVER_RUN,
         "incidents": store.unresolved_incidents(of_monitor=True), "spans": SPANS,
         "weeks": str(weeks), "versions": _versions(context, records.identity),
@@ -45,7 +40,6 @@ def make(context: PageContext) -> PageContent:
         "runs": lambda: _runs_table(runs),
         "readings": lambda: _plain(readings),
         "rejected": lambda: _plain(rejected),
-        "leases": lambda: Table(("source", "label", "lease_until", "state"), [(*row[:3], row[4]) for row in leases]),
     }
     return PageContent("monitor.html.j2", "Monitor", values, tables)
 
@@ -61,18 +55,6 @@ def _by_run(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def took(run: Mapping[str, Any]) -> timedelta | None:
     """How long a run took; None while it runs."""
     return None if run["finished_at"] is None else run["finished_at"] - run["started_at"]
-
-
-def _leases(switches: Sequence[SwitchState], now: datetime, identity: Identity | None) -> list[tuple[Any, ...]]:
-    """(source, label, lease, time left, whether it may act) of switches that are on, the first to end first."""
-    whole = {each.source: each for each in switches if each.label is None}
-    found = []
-    for each in switches:
-        if each.state == "on" and each.lease_until is not None:
-            source_switch = None if each.label is None else whole.get(each.source)
-            allowed = effective(each, now, whole=source_switch, identity=identity)
-            found.append((each.source, each.label, each.lease_until, each.lease_until - now, allowed.words))
-    return sorted(found, key=lambda row: (row[2], row[0], row[1] or ""))
 
 
 def _latest(readings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -69,7 +69,7 @@ def test_what_is_acknowledged_calls_nobody_and_says_who_has_it() -> None:
     taken = replace(given.incident, state="acknowledged", acknowledged_at=NOON, acknowledged_by="ana")
     payload = message.living_message(replace(given, incident=taken), channel="#c", mention=None, links=Links())
     read = as_read(payload)
-    assert "Acknowledged by ana at 2026-11-16 12:00 UTC: no more reminders" in read
+    assert "Acknowledged by ana, 2026-11-16 12:00 UTC" in read
     assert "[Acknowledge]" not in read
     assert "[Silence for a day] [Silence for a week]" in read
 
