@@ -46,9 +46,6 @@ class Sender(Protocol):
     def find(self, delivery: Delivery, root: Sent | None = None, /) -> Sent | None:
         """The place of the message if Slack has it already, else None. Raises TransportError."""
 
-    def find_unfinished(self, trouble: str, channel: str, since: datetime, /) -> Sent | None:
-        """The newest message of a trouble of the monitor if it does not say that it is over. Raises TransportError."""
-
     def check(self) -> SlackCheck:
         """Whether the token is accepted."""
 

@@ -6,7 +6,6 @@ Nothing that it sent can be edited or looked for, so what may have been sent is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 
 from monitor.alerting.slack.client import TransportError
 from monitor.config.environment import apprise_addresses
@@ -52,10 +51,6 @@ class AppriseSender:
     def find(self, delivery: Delivery, _root: Sent | None = None, /) -> Sent | None:
         """Raise TransportError: no receiver can be searched."""
         raise TransportError(f"{delivery.channel} cannot be searched", permanent=True)
-
-    def find_unfinished(self, _trouble: str, _channel: str, _since: datetime, /) -> Sent | None:
-        """None: no receiver can be searched."""
-        return None
 
     def check(self) -> SlackCheck:
         """Whether Apprise understands every address; none is called."""

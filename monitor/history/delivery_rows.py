@@ -78,12 +78,6 @@ def roots(connection: Connection, ids: Collection[str]) -> dict[str, Root]:
     return {id: Root(*place) for id, *place in found}
 
 
-def is_message_at(connection: Connection, channel: str, ts: str, *, but: str) -> bool:
-    """Whether a delivery other than ``but`` was sent to this place."""
-    at_place = (table.c.external_channel == channel, table.c.external_id == ts, table.c.id != but)
-    return connection.execute(select(table.c.id).where(*at_place)).first() is not None
-
-
 def known_channels(connection: Connection, channels: Collection[str]) -> dict[str, str]:
     """Channel as routes name it -> Slack's id of it, from the newest message sent there."""
     sent = (table.c.sent_at.is_not(None), table.c.external_channel.is_not(None))

@@ -565,7 +565,6 @@ class Store:
     sent_between = _reading(delivery_rows.sent_between)
     due_deliveries = _reading(delivery_rows.due_deliveries)
     delivery_roots = _reading(delivery_rows.roots)
-    is_message_at = _reading(delivery_rows.is_message_at)
     known_channels = _reading(delivery_rows.known_channels)
     supersede_edits = _writing(delivery_rows.supersede)
     conclude_delivery = _writing(delivery_rows.conclude)

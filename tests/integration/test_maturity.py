@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -41,8 +41,6 @@ class Nowhere:
         return Sent("C1", delivery.id)
 
     def find(self, _delivery: Delivery, _root: Sent | None = None, /) -> None: ...
-
-    def find_unfinished(self, _trouble: str, _channel: str, _since: datetime, /) -> None: ...
 
     def check(self) -> Any: ...
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -140,96 +139,6 @@ def test_the_return_of_a_trouble_of_the_monitor_is_not_looked_for_since_an_earli
     restore(world, tmp_path)
     read(world, "2026-W03", error="no column score")
     assert sum(message["text"].startswith("*It is back") for message in slack.messages) == 2
-
-
-def troubles(slack: FakeSlack) -> list[str]:
-    """The messages in the channel about the data of the source, replies left out."""
-    return [m["text"] for m in slack.messages if "thread_ts" not in m and "Monitor:" in m["text"]]
-
-
-def test_the_first_message_of_a_trouble_that_began_after_the_backup_is_taken_over_after_a_restore(
-    world: AlertsWorld, slack: FakeSlack, tmp_path: Path
-) -> None:
-    read(world, "2026-W02")
-    archive.backup(url(tmp_path), tmp_path / "copy.sqlite")
-    read(world, "2026-W03", error="no column score")
-    before = str(slack.messages[-1]["blocks"])
-    restore(world, tmp_path)
-    read(world, "2026-W03", error="no column actual")
-    (text,) = troubles(slack)
-    assert "no column actual" in text
-    (incident,) = (i for i in world.monitor.store.unresolved_incidents(of_monitor=True))
-    assert incident.id not in before
-    assert incident.id in str(slack.messages[-1]["blocks"]), "its buttons are those of the incident that is stored"
-    read(world, "2026-W03")
-    assert [m["text"][:20] for m in slack.messages] == ["Monitor: nothing is ", ":large_green_circle:"]
-
-
-@pytest.mark.parametrize("method", ["conversations.history", "chat.update"])
-def test_a_message_of_a_trouble_is_looked_for_again_where_slack_did_not_answer(
-    world: AlertsWorld, slack: FakeSlack, tmp_path: Path, method: str
-) -> None:
-    read(world, "2026-W02")
-    archive.backup(url(tmp_path), tmp_path / "copy.sqlite")
-    read(world, "2026-W03", error="no column score")
-    restore(world, tmp_path)
-    slack.fail_always(method, Fault.server_error(accept=True))
-    read(world, "2026-W03", error="no column score")
-    slack.heal()
-    world.drain(world.clock.now + DAY)
-    assert len(troubles(slack)) == 1
-    assert {each.state for each in world.deliveries()} == {"sent"}
-
-
-def test_a_bot_that_may_not_read_the_channel_sends_the_trouble_as_a_new_message(
-    world: AlertsWorld, slack: FakeSlack, tmp_path: Path
-) -> None:
-    read(world, "2026-W02")
-    archive.backup(url(tmp_path), tmp_path / "copy.sqlite")
-    read(world, "2026-W03", error="no column score")
-    restore(world, tmp_path)
-    slack.scopes -= {"channels:history", "groups:history"}
-    read(world, "2026-W03", error="no column score")
-    assert len(troubles(slack)) == 2
-
-
-def test_a_trouble_that_was_over_when_the_history_was_restored_calls_people_when_it_is_back(
-    world: AlertsWorld, slack: FakeSlack, tmp_path: Path
-) -> None:
-    read(world, "2026-W02")
-    archive.backup(url(tmp_path), tmp_path / "copy.sqlite")
-    read(world, "2026-W03", error="no column score")
-    read(world, "2026-W03")
-    restore(world, tmp_path)
-    read(world, "2026-W03", error="no column score")
-    assert [text[:20] for text in troubles(slack)] == ["Monitor: nothing is ", "Monitor: tickets can"]
-
-
-def test_a_trouble_that_begins_long_after_the_restore_is_a_message_of_its_own(
-    world: AlertsWorld, slack: FakeSlack, tmp_path: Path
-) -> None:
-    read(world, "2026-W02")
-    archive.backup(url(tmp_path), tmp_path / "copy.sqlite")
-    read(world, "2026-W03", error="no column score")
-    restore(world, tmp_path)
-    read(world, "2026-W03")
-    world.clock.now += 2 * DAY
-    read(world, "2026-W04", error="no column score")
-    assert len(troubles(slack)) == 2
-
-
-def test_a_message_that_this_history_has_is_not_taken_for_one_that_was_lost(
-    world: AlertsWorld, slack: FakeSlack, tmp_path: Path
-) -> None:
-    read(world, "2026-W02")
-    archive.backup(url(tmp_path), tmp_path / "copy.sqlite")
-    restore(world, tmp_path)
-    read(world, "2026-W03", error="no column score")
-    post = next(d for d in world.deliveries() if d.operation == "post" and "tickets" in d.payload["text"])
-    again = replace(post, id="another", state="pending", external_id=None, sent_at=None, created_at=world.clock.now)
-    world.monitor.store.add_delivery(again)
-    world.drain(world.clock.now)
-    assert len(troubles(slack)) == 2
 
 
 def test_nothing_is_looked_for_of_a_window_that_ended_after_the_restore_and_nothing_without_a_restore(

@@ -51,9 +51,6 @@ class Channel:
     def find(self, delivery: Delivery, root: Sent | None = None, /) -> Sent | None:
         return None
 
-    def find_unfinished(self, trouble: str, channel: str, since: datetime, /) -> Sent | None:
-        return None
-
 
 @dataclass
 class Whispers:

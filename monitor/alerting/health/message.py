@@ -30,7 +30,6 @@ from monitor.alerting.slack.blocks import (
     payload_of,
     section,
     with_code,
-    with_trouble,
 )
 from monitor.alerting.slack.links import Links
 from monitor.automation.state import GateReason, allowed_of_each
@@ -159,7 +158,6 @@ def living_message(view: View, *, channel: str, mention: str | None, links: Link
     payload = payload_of(
         channel, cut(text, FALLBACK), blocks, hashed("watch", view.incident.id, str(view.incident.version))
     )
-    payload = with_trouble(payload, view.incident.kind)
     # stored with the message, not sent
     return payload | {"incidents": [view.incident.id], "shows": hashed(json.dumps(blocks[:-1])), "stages": stages(view)}
 

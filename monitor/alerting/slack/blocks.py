@@ -166,12 +166,6 @@ def metadata(id: str, change: str | None) -> dict[str, Any]:
     return {"event_type": EVENT_TYPE, "event_payload": named}
 
 
-def with_trouble(message: Payload, trouble: str) -> Payload:
-    """The message of a trouble of the monitor, named in its metadata: its id is that of one incident only."""
-    said = message["metadata"]
-    return message | {"metadata": {**said, "event_payload": {**said["event_payload"], "trouble": trouble}}}
-
-
 def edited(message: Payload, root: str, sequence: int) -> Payload:
     """The new content of a living message as the ``sequence``-th edit of ``root``."""
     return message | {"metadata": metadata(hashed("edit", root, str(sequence)), "edit")}

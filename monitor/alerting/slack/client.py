@@ -20,7 +20,6 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
 
-from monitor.alerting.slack.blocks import DONE
 from monitor.config.settings import Settings
 from monitor.context import Sent, SlackCheck
 from monitor.core.records import Delivery
@@ -154,16 +153,6 @@ class SlackSender:
             # Slack shows the replies to a deleted message in the channel itself
             return _place(self._history(root.channel_id, delivery.created_at), delivery, root.channel_id)
 
-    def find_unfinished(self, trouble: str, channel: str, since: datetime) -> Sent | None:
-        """Find the newest message of a trouble of the monitor; None if there is none, or if it says that it is over.
-
-        Raises TransportError like :meth:`find`; of a long channel, all since a day before ``since`` is searched.
-        """
-        place = self._channel_id(channel)
-        of_it = (each for each in self._history(place, since) if _named_in(each, "trouble") == trouble)
-        newest = next(of_it, None)
-        return None if newest is None or _is_over(newest) else _sent(place, newest.get("ts"))
-
     def _post(self, payload: Mapping[str, Any], channel: str, thread: str | None = None) -> Sent:
         answer = call(
             lambda: self._client.chat_postMessage(
@@ -280,22 +269,9 @@ def _place(messages: Iterable[Mapping[str, Any]], delivery: Delivery, channel: s
         for file in _items(message, "files"):
             if delivery.id in f"{file.get('name')} {file.get('title')}":
                 return _sent(channel, file.get("id"))
-        ended = set(delivery.payload.get("ended", ()))  # another reply may have reported these ends with others
-        is_said = ended and ended <= set(str(_named_in(message, "ended")).split())
-        if is_said or _named_in(message, "delivery_id") == delivery.id:
+        if _part(_part(message, "metadata"), "event_payload").get("delivery_id") == delivery.id:
             return _sent(channel, message.get("ts"))
     return None
-
-
-def _named_in(message: Mapping[str, Any], key: str) -> object:
-    """What the metadata of a message has under ``key``; None if nothing."""
-    return _part(_part(message, "metadata"), "event_payload").get(key)
-
-
-def _is_over(message: Mapping[str, Any]) -> bool:
-    """Whether the header of a message says that what it is about is over."""
-    first = next(iter(_items(message, "blocks")), {})
-    return str(_part(first, "text").get("text", "")).startswith(DONE)
 
 
 def _named_by(filename: str, id: str) -> str:

@@ -7,8 +7,9 @@ in :mod:`monitor.alerting.health.message`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, get_args
+from zoneinfo import ZoneInfo
 
 from monitor.alerting.slack.blocks import (
     Payload,
@@ -20,6 +21,7 @@ from monitor.alerting.slack.blocks import (
     section,
     without_mention,
 )
+from monitor.core import windows
 from monitor.core.records import Delivery, DeliveryKind, Operation, Severity
 from monitor.core.wording import clean
 
@@ -55,13 +57,6 @@ def delivery_of(
         id=id or payload["metadata"]["event_payload"]["delivery_id"], kind=kind, channel=payload["channel"],  # type: ignore[arg-type]  # checked above
         payload=payload, created_at=now, next_attempt_at=now, operation=operation, root=root, sequence=sequence,
     )  # fmt: skip
-
-
-def trouble_of(delivery: Delivery) -> str:
-    """The trouble of the monitor that a new message is about; "" for any other delivery."""
-    if delivery.operation != "post":
-        return ""
-    return str(delivery.payload.get("metadata", {}).get("event_payload", {}).get("trouble", ""))
 
 
 CALLS = ("repeat", "call")
@@ -120,3 +115,24 @@ def mark_possible_repeat(payload: Mapping[str, Any]) -> Payload:
     note = context("Possible repeat: this may have been sent before, and the channel's history could not be read.")
     marked = dict(payload) | {"text": f"(possible repeat) {payload.get('text', '')}"}
     return marked | {"blocks": [note, *payload["blocks"]]} if payload.get("blocks") else marked
+
+
+ZONES_APART = timedelta(hours=14)
+"""How much earlier than in UTC a window may end in the time zone of alerts.yaml."""
+
+
+def may_be_sent(delivery: Delivery, restored: datetime | None) -> bool:
+    """Whether the history that was replaced at ``restored`` (None: none was) may have sent this delivery.
+
+    After that, only some ids name one event: those of what an evaluation found, and of the end
+    of a trouble of the monitor, or of a lease in it (``one_event``). Those of reminders and of other messages about the
+    monitor count: an equal one may be that of another message.
+    """
+    if restored is None:
+        return False
+    if delivery.created_at <= restored or delivery.payload.get("one_event"):
+        return True
+    if "window" not in delivery.payload:
+        return False
+    schedule, name = delivery.payload["window"]
+    return windows.named(schedule, name, ZoneInfo("UTC")).end <= restored + ZONES_APART

@@ -26,8 +26,14 @@ from typing import Any
 
 from monitor.alerting.slack.blocks import without_mention
 from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, TransportError
-from monitor.alerting.slack.message import called_for, is_call, is_reminder, mark_possible_repeat, without_call
-from monitor.alerting.slack.restored import may_be_sent, trouble_to_find
+from monitor.alerting.slack.message import (
+    called_for,
+    is_call,
+    is_reminder,
+    mark_possible_repeat,
+    may_be_sent,
+    without_call,
+)
 from monitor.context import Sender, Sent
 from monitor.core.log_lines import about
 from monitor.core.records import Delivery, DeliveryState
@@ -186,9 +192,7 @@ class _Drain:
         taken = replace(taken, uncertain=taken.uncertain or may_be_sent(taken, self.restored))
         content, edit = self._as_it_is_now(taken)
         try:
-            sent = self._taken_over(sender, content)
-            taken = replace(taken, uncertain=taken.uncertain or sent is not None)
-            sent = sent or self._attempt(sender, content, thread)
+            sent = self._attempt(sender, content, thread)
         except TransportError as error:
             return self._keep(taken, error)
         log.info("sent: %s (%s) to %s", taken.kind, taken.operation, taken.channel)
@@ -200,26 +204,6 @@ class _Drain:
         if edit is not None and not taken.uncertain:  # else it may have been found with older content
             self.store.note_edit_shown(edit.id, channel=sent.channel_id, ts=sent.ts, now=self.now())
         return done
-
-    def _taken_over(self, sender: Sender, post: Delivery) -> Sent | None:
-        """After a restore: the place of a message that the lost history sent about the same trouble of the monitor.
-
-        It then shows ``post``, with the buttons of its incident. None if there is no such message, if it says that the
-        trouble is over (whoever is mentioned must be called again), or if this history has it as another message.
-        """
-        trouble = trouble_to_find(post, self.restored)
-        if not trouble or self.restored is None:
-            return None
-        try:
-            found = sender.find_unfinished(trouble, post.channel, self.restored)
-            if found is None or self.store.is_message_at(found.channel_id, found.ts, but=post.id):
-                return None
-            return sender.send(replace(post, operation="edit"), found)
-        except TransportError as error:
-            if not error.permanent:
-                raise
-            log.warning("delivery %s: %s; it is sent as a new message", post.id, error.message)
-            return None
 
     def _as_it_is_now(self, taken: Delivery) -> tuple[Delivery, Delivery | None]:
         """(A new message with the content of its newest edit, that edit); (``taken``, None) where there is none.
