@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from monitor.context import Monitor
 from monitor.core.counts import Counts
 from monitor.core.records import Window
@@ -16,9 +14,7 @@ class NothingToCompare(Exception):
     """There are no score constructions or no rows to compare; the message says what to do."""
 
 
-def compare_scores(
-    monitor: Monitor, source: str, label: str | None, window: Window, progress: Callable[[str], None] = lambda _: None
-) -> list[Compared]:
+def compare_scores(monitor: Monitor, source: str, label: str | None, window: Window) -> list[Compared]:
     """Every score construction that the source's column allows, on the rows of a label (None: of all), best first.
 
     These constructions need the same kind of numbers as the configured one, so all have the same rows. Raises
@@ -30,7 +26,6 @@ def compare_scores(
     needs = CONSTRUCTIONS[config.score.method].needs
     found: dict[str, Counts] = {}
     for name in (name for name, construction in CONSTRUCTIONS.items() if construction.needs == needs):
-        progress(f"reading {source} with {name}")
         changed = config.model_copy(update={"score": config.score.model_copy(update={"method": name})})
         reading = monitor.warehouse.read(source, changed, window, now=monitor.clock())
         labels = with_whole(reading).labels

@@ -91,8 +91,8 @@ class Weeks:
         return [*self.baseline, *self.judged]
 
 
-def weeks_of(survey: Survey, now: datetime, zone: ZoneInfo, most: int = BASELINE_WEEKS[1]) -> Weeks:
-    """The ready weeks between the first and the last date: a baseline of at most ``most``, then up to four to judge.
+def weeks_of(survey: Survey, now: datetime, zone: ZoneInfo) -> Weeks:
+    """The ready weeks between the first and the last date: a baseline, then up to four to judge.
 
     With fewer than three weeks there is no baseline. The first week may be incomplete, so it is used only if there are
     few.
@@ -112,8 +112,8 @@ def weeks_of(survey: Survey, now: datetime, zone: ZoneInfo, most: int = BASELINE
     first = windows.containing("weekly", survey.first, zone)
     if first.start > last.start:
         return Weeks((), ())
-    longest = most + EVALUATED_WEEKS
-    earlier = [each for each in windows.before(last, longest, zone) if each.start >= first.start]
+    most = BASELINE_WEEKS[1]
+    earlier = [each for each in windows.before(last, most + EVALUATED_WEEKS, zone) if each.start >= first.start]
     found = [*reversed(earlier), last]
     found = found[1:] if len(found) > EVALUATED_WEEKS else found
     judged = max(1, min(EVALUATED_WEEKS, len(found) // 3))

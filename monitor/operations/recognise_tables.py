@@ -32,17 +32,15 @@ class Found:
         return f"{self.relation}, with what came true in {self.truth} ({joined})"
 
 
-def recognised(
-    warehouse: Warehouse, tables: Sequence[str], given: Mapping[str, str], *, files: bool = False
-) -> list[Found]:
+def recognised(warehouse: Warehouse, tables: Sequence[str], given: Mapping[str, str]) -> list[Found]:
     """The tables that can be read alone; if there is none, the pairs of predictions and truths."""
     columns = {table: found for table in tables[:MOST_TABLES] if (found := _columns(warehouse, table))}
     alone = [
-        Found(name) for name, samples in columns.items() if isinstance(propose(samples, given, files=files), Proposal)
+        Found(name) for name, samples in columns.items() if isinstance(propose(samples, given, files=False), Proposal)
     ]
     if alone:
         return alone
-    return [found for name in columns for found in truths_of(name, columns, given, files=files)]
+    return [found for name in columns for found in truths_of(name, columns, given, files=False)]
 
 
 def truths_elsewhere(

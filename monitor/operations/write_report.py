@@ -19,9 +19,9 @@ def report_of(monitor: Monitor, window: Window, *, target: float = TARGET_ACCURA
         return collect_report(monitor.store, monitor.config, window, monitor.clock(), target=target)
 
 
-def write_report(monitor: Monitor, window: Window, path: Path | None = None) -> tuple[Path, ReportData]:
-    """Write the page of one window, by default beside the run; returns its path and its data."""
+def write_report(monitor: Monitor, window: Window) -> tuple[Path, ReportData]:
+    """Write the page of one window beside the run; returns its path and its data."""
     data = report_of(monitor, window)
-    target = path or monitor.settings.report_dir / window.schedule / window.name / "report.html"
+    target = monitor.settings.report_dir / window.schedule / window.name / "report.html"
     write_whole(target, html_report(data))
     return target, data

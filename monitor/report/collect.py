@@ -62,16 +62,15 @@ def collect_report(
     window: Window,
     now: datetime,
     *,
-    history: int = HISTORY,
     target: float = TARGET_ACCURACY,
 ) -> ReportData:
-    """Everything the history has about ``window``, with trends over the ``history`` windows up to it.
+    """Everything the history has about ``window``, with trends over the year up to it.
 
     ``now`` (time zone aware) is when the report is made. The stories have the present switches where no newer window of
     the schedule was judged, and none of a past window. ``target`` is the accuracy that chosen thresholds must reach,
     0 < target < 1 (else ValueError).
     """
-    material = _gather(store, config, window, now, history)
+    material = _gather(store, config, window, now)
     subjects = tuple(_subject_report(material, subject, target) for subject in _subjects(material))
     shifts = tuple(store.shifts(window.schedule, window.start))
     return ReportData(
@@ -88,13 +87,13 @@ def collect_report(
     )
 
 
-def _gather(store: Store, config: Config, window: Window, now: datetime, history: int) -> _Material:
+def _gather(store: Store, config: Config, window: Window, now: datetime) -> _Material:
     here = store.estimates(schedule=window.schedule, window_start=window.start, segments=True)
     readings = {name: store.load_reading(window.schedule, window.start, name) for name in config.sources}
     baselines: dict[tuple[str, str | None], list[Baseline]] = {}
     for baseline in store.baselines():
         baselines.setdefault((baseline.source, baseline.label), []).append(baseline)
-    shown = (*reversed(windows.before(window, history - 1, config.zone)), window)
+    shown = (*reversed(windows.before(window, HISTORY - 1, config.zone)), window)
     verdicts = store.verdicts(schedule=window.schedule, between=(shown[0].start, window.start))
     return _Material(
         store=store,

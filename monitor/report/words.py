@@ -65,19 +65,16 @@ def segment(subject: Subject) -> str:
     return "" if subject.segment is None else " = ".join(isolated(each) or EMPTY for each in subject.segment)
 
 
-def measured(found: Interval | None, *, sign: bool = False) -> str:
+def measured(found: Interval | None) -> str:
     """A number with its limits, in one line.
 
-    >>> measured(Interval(0.041, 0.031, 0.058, 0.05)), measured(Interval(-0.02, -0.05, 0.01, -0.02), sign=True)
-    ('0.041 (0.031–0.058)', '−0.020 (−0.050 to +0.010)')
-    >>> measured(Interval(0.9, None, None, 0.9)), measured(None)
-    ('0.900', '–')
+    >>> measured(Interval(0.041, 0.031, 0.058, 0.05)), measured(Interval(0.9, None, None, 0.9)), measured(None)
+    ('0.041 (0.031–0.058)', '0.900', '–')
     """
     if found is None or found.value is None:
         return "–"
-    limits = interval(found.low, found.high, sign=sign)
-    shown = limits if sign else limits.replace(" to ", "–")
-    return f"{number(found.value, sign=sign)} ({shown})" if shown else number(found.value, sign=sign)
+    limits = interval(found.low, found.high).replace(" to ", "–")
+    return f"{number(found.value)} ({limits})" if limits else number(found.value)
 
 
 def share(value: float | None, low: float | None = None, high: float | None = None) -> str:
@@ -124,15 +121,13 @@ def listed(names: Sequence[str], most: int = 10) -> str:
     return (f"{shown} and {len(names) - most} more" if len(names) > most else shown) or "none"
 
 
-def pooled(windows: int, unit: str, value: float | None = None) -> str:
-    """How many windows a number pools, with its value; "" for one window.
+def pooled(windows: int, unit: str) -> str:
+    """How many windows a number pools; "" for one window.
 
-    >>> pooled(3, "week", 0.0613), pooled(3, "week"), pooled(1, "week", 0.06)
-    ('3 weeks pooled: 0.061', '3 weeks pooled', '')
+    >>> pooled(3, "week"), pooled(1, "week")
+    ('3 weeks pooled', '')
     """
-    if windows <= 1:
-        return ""
-    return f"{windows} {unit}s pooled" + ("" if value is None else f": {number(value)}")
+    return "" if windows <= 1 else f"{windows} {unit}s pooled"
 
 
 _PARTS = {

@@ -10,11 +10,10 @@ from itertools import groupby
 from markupsafe import Markup
 
 from monitor.core.wording import count_of
-from monitor.metrics.names import EXPECTED
 from monitor.report import words
-from monitor.report.figures.panels import point_words
+from monitor.report.figures.panels import point_words, trend_lines
 from monitor.report.figures.scale import scale_of
-from monitor.report.figures.svg import Plot, figure, text, ticks
+from monitor.report.figures.svg import Plot, figure, text
 from monitor.report.figures.trend import Trend
 
 WIDTH, LEFT, RIGHT, TOP, TALL, LANE = 1100.0, 84.0, 14.0, 46.0, 260.0, 12.0
@@ -63,7 +62,7 @@ def label_trend(trend: Trend, lanes: Lanes, flags: Sequence[Flag], end: datetime
     scale = scale_of(trend.metric, [*drawn, trend.baseline], [line.level for line in trend.thresholds])
     plot = Plot(LEFT, TOP, WIDTH - LEFT - RIGHT, TALL, x0, x1, scale.low, scale.high)
     parts = [plot.bar(low, high, "hit", point_words(point)) for point, (low, high) in zip(points, edges, strict=True)]
-    parts += _lines(trend, plot, middle)
+    parts += trend_lines(trend, plot, middle)
     parts += _flags(plot, flags)
     state_lane = Plot(LEFT, TOP + TALL + 8, plot.width, LANE, x0, x1, 0.0, 1.0)
     switch_lane = Plot(LEFT, state_lane.top + LANE + 4, plot.width, LANE, x0, x1, 0.0, 1.0)
@@ -83,23 +82,6 @@ def label_trend(trend: Trend, lanes: Lanes, flags: Sequence[Flag], end: datetime
     name = words.metric_name(trend.metric, trend.where)
     told = f"{name} over {count_of(len(points), 'week')}; the table of metrics has the numbers"
     return figure(WIDTH, switch_lane.top + LANE + 20, parts, told)
-
-
-def _lines(trend: Trend, plot: Plot, at: Mapping[str, float]) -> Iterator[str]:
-    marks = ticks(plot.y0, plot.y1, 5)
-    yield plot.y_axis(marks, [f"{mark:g}" for mark in marks])
-    yield plot.area([(at[p.window], p.low, p.high) for p in trend.points])
-    if trend.baseline is not None:
-        yield plot.level(trend.baseline, "base")
-    yield from (plot.level(line.level, "limit") for line in trend.thresholds if line.level is not None)
-    yield plot.line(
-        [(at[p.window], p.value) for p in trend.points], "estimate" if trend.metric in EXPECTED else "value"
-    )
-    yield plot.line([(at[p.window], p.value) for p in trend.expected], "estimate")
-    for point in trend.points:
-        if point.value is not None:
-            draw = plot.diamond if point.breach else plot.point
-            yield draw(at[point.window], point.value, point_words(point))
 
 
 def _flags(plot: Plot, flags: Sequence[Flag]) -> Iterator[str]:

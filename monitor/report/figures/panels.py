@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from monitor.core.counts import CELLS, Counts
 from monitor.core.wording import count_of
+from monitor.metrics.names import EXPECTED
 from monitor.report import words
 from monitor.report.figures.reliability import Reliability, ReliabilityPoint
 from monitor.report.figures.scale import Scale
@@ -38,22 +39,29 @@ def trend_svg(trend: Trend, scale: Scale, label: str) -> Markup:
 
 
 def _trend(trend: Trend, scale: Scale) -> Iterator[str]:
-    points = list(enumerate(trend.points))
-    plot = Plot(44, 8, 346, 112, -0.5, len(points) - 0.5, scale.low, scale.high)
-    marks = ticks(plot.y0, plot.y1, 4)
+    newest = len(trend.points) - 1
+    plot = Plot(44, 8, 346, 112, -0.5, newest + 0.5, scale.low, scale.high)
+    yield from trend_lines(trend, plot, {point.window: place for place, point in enumerate(trend.points)}, 4)
+    yield plot.upright(newest, "chosen")
+    places = sorted({0, newest})
+    yield plot.x_axis(places, [trend.points[k].window for k in places], inside=True)
+
+
+def trend_lines(trend: Trend, plot: Plot, at: Mapping[str, float], most: int = 5) -> Iterator[str]:
+    """The axis with at most ``most`` steps, interval, baseline and thresholds, then the values, each ``at`` its x."""
+    marks = ticks(plot.y0, plot.y1, most)
     yield plot.y_axis(marks, [f"{mark:g}" for mark in marks])
-    yield plot.upright(len(points) - 1, "chosen")
-    yield plot.area([(k, p.low, p.high) for k, p in points])
+    yield plot.area([(at[p.window], p.low, p.high) for p in trend.points])
     if trend.baseline is not None:
         yield plot.level(trend.baseline, "base")
     yield from (plot.level(line.level, "limit") for line in trend.thresholds if line.level is not None)
-    yield plot.line([(k, p.value) for k, p in points], "value")
-    for k, point in points:
+    look = "estimate" if trend.metric in EXPECTED else "value"
+    yield plot.line([(at[p.window], p.value) for p in trend.points], look)
+    yield plot.line([(at[p.window], p.value) for p in trend.expected], "estimate")
+    for point in trend.points:
         if point.value is not None:
             draw = plot.diamond if point.breach else plot.point
-            yield draw(k, point.value, point_words(point))
-    places = sorted({0, len(points) - 1})
-    yield plot.x_axis(places, [trend.points[k].window for k in places], inside=True)
+            yield draw(at[point.window], point.value, point_words(point))
 
 
 def point_words(point: TrendPoint) -> str:
@@ -94,25 +102,25 @@ def _bin_words(point: ReliabilityPoint) -> str:
     )
 
 
-def score_bars(counts: Counts, other: Counts | None = None, bars: int = BARS) -> tuple[ScoreBar, ...]:
-    """Rows by score in ``bars`` equal parts of [0, 1], by weight; a part includes its upper end, the first also 0.
+def score_bars(counts: Counts, other: Counts | None = None) -> tuple[ScoreBar, ...]:
+    """Rows by score in equal parts of [0, 1], by weight; a part includes its upper end, the first also 0.
 
     >>> from monitor.core.counts import counts_from_rows
-    >>> [(bar.high, bar.rows, bar.hits) for bar in score_bars(counts_from_rows([0.0, 0.5, 0.9], [0, 1, 1]), bars=2)]
-    [(0.5, 2.0, 1.0), (1.0, 1.0, 1.0)]
+    >>> [(bar.high, bar.hits) for bar in score_bars(counts_from_rows([0.0, 0.5, 0.9], [0, 1, 1])) if bar.rows]
+    [(0.05, 0.0), (0.5, 1.0), (0.9, 1.0)]
     """
-    rows, hits = _by_part(counts, counts.w, bars), _by_part(counts, counts.wy, bars)
-    other_rows = None if other is None else _by_part(other, other.w, bars)
+    rows, hits = _by_part(counts, counts.w), _by_part(counts, counts.wy)
+    other_rows = None if other is None else _by_part(other, other.w)
     total = sum(other_rows or ()) or 1.0
     return tuple(
-        ScoreBar(k / bars, (k + 1) / bars, rows[k], hits[k], None if other_rows is None else other_rows[k] / total)
-        for k in range(bars)
+        ScoreBar(k / BARS, (k + 1) / BARS, rows[k], hits[k], None if other_rows is None else other_rows[k] / total)
+        for k in range(BARS)
     )
 
 
-def _by_part(counts: Counts, weights: np.ndarray, bars: int) -> list[float]:
-    part = np.maximum(-(-counts.cell * bars // CELLS) - 1, 0)
-    return [float(v) for v in np.bincount(part, weights=weights, minlength=bars)[:bars]]
+def _by_part(counts: Counts, weights: np.ndarray) -> list[float]:
+    part = np.maximum(-(-counts.cell * BARS // CELLS) - 1, 0)
+    return [float(v) for v in np.bincount(part, weights=weights, minlength=BARS)[:BARS]]
 
 
 def histogram_svg(bars: Sequence[ScoreBar], automate_at: float, names: tuple[str, str]) -> Markup:

@@ -82,7 +82,7 @@ class Plot:
         path = "".join("M" + "L".join(self._at(x, y) for x, y in run if y is not None) for run in runs)
         return f'<path class="{look}" d="{path}"/>' if path else ""
 
-    def area(self, points: Sequence[tuple[float, float | None, float | None]], look: str = "band") -> str:
+    def area(self, points: Sequence[tuple[float, float | None, float | None]]) -> str:
         """The area between a lower and an upper line, left out where one is None."""
         path = ""
         for known, run in groupby(points, key=lambda p: p[1] is not None and p[2] is not None):
@@ -90,7 +90,7 @@ class Plot:
             if here:
                 upper = [self._at(x, high) for x, _, high in here]
                 path += "M" + "L".join(upper + [self._at(x, low) for x, low, _ in reversed(here)]) + "Z"
-        return f'<path class="{look}" d="{path}"/>' if path else ""
+        return f'<path class="band" d="{path}"/>' if path else ""
 
     def level(self, value: float, look: str) -> str:
         """A line from one side to the other."""
@@ -106,11 +106,10 @@ class Plot:
         at = f'cx="{number(self.x(x))}" cy="{number(self.y(y))}" r="{number(radius)}"'
         return f'<circle class="{look}" {at}><title>{escape(title)}</title></circle>'
 
-    def diamond(self, x: float, y: float, title: str, look: str = "breach", radius: float = 4.5) -> str:
+    def diamond(self, x: float, y: float, title: str) -> str:
         """A diamond with its text, for a point that must be found without colour."""
-        r = number(radius)
-        path = f"M{number(self.x(x))} {number(self.y(y) - radius)}l{r} {r}l-{r} {r}l-{r} -{r}z"
-        return f'<path class="{look}" d="{path}"><title>{escape(title)}</title></path>'
+        path = f"M{number(self.x(x))} {number(self.y(y) - 4.5)}l4.5 4.5l-4.5 4.5l-4.5 -4.5z"
+        return f'<path class="breach" d="{path}"><title>{escape(title)}</title></path>'
 
     def box(self, x0: float, x1: float, y0: float, y1: float, look: str, title: str = "") -> str:
         """A filled box between two x and two y."""
@@ -132,7 +131,7 @@ class Plot:
         )
         return f'<path class="grid" d="{grid}"/>{labels}'
 
-    def x_axis(self, values: Sequence[float], texts: Sequence[str], below: float = 14, *, inside: bool = False) -> str:
+    def x_axis(self, values: Sequence[float], texts: Sequence[str], *, inside: bool = False) -> str:
         """Marks at the bottom with their texts.
 
         ``inside``: the first of several texts begins at its mark and the last one ends there, so that none leaves a
@@ -144,7 +143,7 @@ class Plot:
         if inside and len(values) > 1:
             anchors[0], anchors[-1] = "start", "end"
         labels = "".join(
-            text(self.x(value), bottom + below, words, anchor)
+            text(self.x(value), bottom + 14, words, anchor)
             for value, words, anchor in zip(values, texts, anchors, strict=True)
         )
         return f'<path class="axis" d="M{number(self.left)} {number(bottom)}h{number(self.width)}{marks}"/>{labels}'
