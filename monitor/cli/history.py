@@ -23,8 +23,7 @@ from monitor.core.windows import WindowError, first_day, nominal, run_command
 from monitor.history.store import Store
 from monitor.metrics.names import CONTRACT, metric_named
 from monitor.metrics.registry import METRICS
-from monitor.operations.compare_scores import NothingToCompare
-from monitor.operations.further_tables import further_tables
+from monitor.operations.further_tables import NothingToCompare, further_tables
 from monitor.operations.missed import missed_windows
 from monitor.operations.recalibrate import NothingToFit
 from monitor.operations.write_report import report_of
@@ -32,11 +31,11 @@ from monitor.recalibration.gain import METRIC_OF
 from monitor.report.data import AS_A_WHOLE, ReportData, nothing_of, only
 from monitor.report.detail import TARGET_ACCURACY
 from monitor.report.document import plain, report_document
-from monitor.report.element import Cell
 from monitor.report.explanation import Explanation, document, explain, lines
 from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
 from monitor.report.run_document import label_row
+from monitor.report.tables import Cell
 from monitor.report.terminal import element_view, history_view, report_view, story_text
 from monitor.report.words import listed
 from monitor.story.gather import BACK, Teller

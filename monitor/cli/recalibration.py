@@ -16,7 +16,6 @@ from monitor.core import windows
 from monitor.core.records import Interval, Subject, Window
 from monitor.core.wording import count_of
 from monitor.history.store import Store
-from monitor.operations.ask_warehouse import NothingToAsk
 from monitor.operations.recalibrate import (
     FittingRows,
     NothingToFit,
@@ -27,7 +26,7 @@ from monitor.operations.recalibrate import (
     sources_with,
     weeks_of_trouble,
 )
-from monitor.operations.recalibrate_ranks import RecalibratedRanks, recalibrate_ranks
+from monitor.operations.recalibrate_ranks import NothingToAsk, RecalibratedRanks, recalibrate_ranks
 from monitor.recalibration.as_sql import as_sql
 from monitor.recalibration.fitting import CannotFit
 from monitor.recalibration.gain import ScoreQuality

@@ -25,8 +25,7 @@ from monitor.operations.replay.model import NEVER_READ, LeftOut, Missing, Pair, 
 from monitor.operations.replay.plan import ReplayRefused, plan_of
 from monitor.operations.replay.results import only_of
 from monitor.report.console import plain_table
-from monitor.report.figures.scale import Scale
-from monitor.report.figures.sparkline import sparkline
+from monitor.report.figures.scale import Scale, sparkline
 
 _LEVELS: dict[Seen, float] = {"ok": 0.0, "unconfirmed": 1.0, "info": 2.0, "warning": 3.0, "critical": 4.0}
 """The height of a week's mark; "not_evaluated" has none, and is a dot."""

@@ -18,11 +18,13 @@ from monitor.metrics.cost import Costs, cheapest_threshold
 from monitor.metrics.cost_matrix import cheapest_fallback, matrix_of
 from monitor.metrics.dependencies import label_dependencies
 from monitor.metrics.registry import CONTRACT
-from monitor.operations.compare_scores import compare_scores
+from monitor.operations.collect import with_whole
 from monitor.operations.recalibrate import from_windows
 from monitor.operations.stability import stability
-from monitor.report.element import Cell, Element
+from monitor.recalibration.compare_constructions import Compared, compare
+from monitor.report.tables import Cell, Element
 from monitor.report.words import number, share
+from monitor.warehouse.score_construction import CONSTRUCTIONS
 
 FOLDS = 5
 LABELS = 12
@@ -133,3 +135,30 @@ def scores_table(monitor: Monitor, subject: Subject, window: Window) -> Element:
     ]
     head = ("score", "rows", "ECE", "Brier score", "log loss", "ROC AUC")
     return Element("Ways of making scores", head, tuple(rows), frozenset({1, 3, 4}))
+
+
+class NothingToCompare(Exception):
+    """There are no score constructions or no rows to compare; the message says what to do."""
+
+
+def compare_scores(monitor: Monitor, source: str, label: str | None, window: Window) -> list[Compared]:
+    """Every score construction that the source's column allows, on the rows of a label (None: of all), best first.
+
+    These constructions need the same kind of numbers as the configured one, so all have the same rows. Raises
+    :class:`NothingToCompare`, and what reading raises (RelationError, WarehouseFailed).
+    """
+    config = monitor.config.sources[source]
+    if config.score is None:
+        raise NothingToCompare(f"{source} reads its scores as they are; give it `score: {{from: ..., method: ...}}`")
+    needs = CONSTRUCTIONS[config.score.method].needs
+    found: dict[str, Counts] = {}
+    for name in (name for name, construction in CONSTRUCTIONS.items() if construction.needs == needs):
+        changed = config.model_copy(update={"score": config.score.model_copy(update={"method": name})})
+        reading = monitor.warehouse.read(source, changed, window, now=monitor.clock())
+        labels = with_whole(reading).labels
+        if label in labels:
+            found[name] = labels[label]
+    if not found:
+        raise NothingToCompare(f"{source} has no rows {'' if label is None else f'of {label!r} '}in {window.name}")
+    evaluation = monitor.config.evaluation
+    return compare(found, bins=evaluation.bins, confidence=evaluation.confidence)

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from monitor.context import Monitor
+from monitor.core.counts import Counts
 from monitor.core.records import Subject, Window
 from monitor.evaluation.estimates import generator
-from monitor.operations.ask_warehouse import ranked_of
 from monitor.operations.recalibrate import FittingRows, recalibrate
 from monitor.recalibration.fitting import fit
 from monitor.recalibration.ranked_gain import RankedGain, ranked_gain
 from monitor.recalibration.score_map import Method, ScoreMap
+
+KINDS = ("top_k", "multiclass")
+
+
+class NothingToAsk(Exception):
+    """No source fits, or it has no rows; the message says what to do."""
+
+
+def ranked_of(monitor: Monitor, source: str | None, window: Window) -> tuple[str, Mapping[int, Counts]]:
+    """The source, and by k the counts of its k highest scores. Raises :class:`NothingToAsk` and reading errors."""
+    name = _one(monitor, source)
+    found = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock()).ranked
+    if not found:
+        raise NothingToAsk(f"{name} has no rows in {window.name}")
+    return name, {k: counts for k, counts in found.items() if k in monitor.config.evaluation.top_k.ks}
+
+
+def _one(monitor: Monitor, source: str | None) -> str:
+    """The requested source, or the only one that has ranks."""
+    sources = monitor.config.sources
+    names = [name for name, each in sources.items() if each.kind in KINDS]
+    if source is not None and source not in names:
+        raise NothingToAsk(f"{source} is of kind {sources[source].kind}; this is of kind {' or '.join(KINDS)}")
+    if source is None and not names:
+        raise NothingToAsk(f"alerts.yaml has no source of kind {' or '.join(KINDS)}")
+    if source is None and len(names) != 1:
+        known = ", ".join(names) or "none"
+        raise NothingToAsk(f"say which source with --source; of kind {' or '.join(KINDS)}: {known}")
+    return source or names[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from monitor.core.counts import Counts
+import numpy as np
+
+from monitor.core.counts import OF_DIAGRAM, BinCounts, Counts
 from monitor.core.records import WHERES, Estimate, Interval, Where
 from monitor.inference.selective import OperatingPoint, threshold_for
 from monitor.metrics.class_tables import KEPT_IN, ClassTables, of_detail
 from monitor.metrics.registry import METRICS
+from monitor.metrics.top_k import RANKS
 from monitor.recalibration.gain import METRIC_OF, Gain, gains_of
 from monitor.recalibration.score_map import Method
 from monitor.report.figures.boxes import ScoreBoxes, score_boxes
 from monitor.report.figures.curves import Curve, risk_coverage_data
-from monitor.report.figures.ranked import ranked_reliability
-from monitor.report.figures.reliability import Reliability
+from monitor.report.figures.reliability import Reliability, reliability_data
 
 TARGET_ACCURACY = 0.95
 """The share of automated items that must be right, unless a caller sets another."""
@@ -65,3 +68,19 @@ def detail_of(
     operating = threshold_for(counts, target, confidence=confidence)
     curve = risk_coverage_data(counts, threshold=None if operating is None else operating.threshold)
     return replace(plain, operating=operating, risk_coverage=curve, boxes=score_boxes(counts))
+
+
+BINS_KEPT_IN: Mapping[str, int] = {f"ece_at_{k}": k for k in RANKS}
+"""The metrics whose estimates keep bins, each with its k."""
+
+
+def ranked_reliability(estimates: Iterable[Estimate], confidence: float = 0.95) -> dict[int, Reliability]:
+    """The diagram of each k, with its bin sizes (the histogram of the scores); {} where no estimate keeps bins."""
+    kept = ((BINS_KEPT_IN.get(e.metric), e.detail.get("bins")) for e in estimates)
+    return {k: reliability_data(_bins(bins), confidence=confidence) for k, bins in kept if k is not None and bins}
+
+
+def _bins(kept: Mapping[str, Any]) -> BinCounts:
+    whole = ("upper", "n")
+    columns = {name: kept[name] for name in OF_DIAGRAM}
+    return BinCounts(**{name: np.asarray(c, dtype=np.int64 if name in whole else float) for name, c in columns.items()})

@@ -14,12 +14,10 @@ from monitor.core.records import Interval, Subject
 from monitor.core.wording import count_of
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport
-from monitor.report.element import Element
 from monitor.report.figures.panels import reliability_svg, trend_svg
 from monitor.report.figures.scale import scale_of
 from monitor.report.figures.trend import Trend
-from monitor.report.shift_words import shift_sentence
-from monitor.report.tables import of_all, of_one, ranges
+from monitor.report.tables import Element, of_all, of_one, ranges, shift_sentence
 from monitor.story.label import story_lines
 from monitor.story.window import counts_words
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import isnan
 
 from monitor.core.counts import Floats
-from monitor.core.records import Estimate, Subject, Where
-from monitor.core.wording import expected_words
+from monitor.core.records import Estimate, Interval, ShiftResult, Subject, Where
+from monitor.core.wording import clean, expected_words, title
+from monitor.evaluation.shift.findings import ShiftFinding
 from monitor.inference.selective import OperatingPoint
 from monitor.metrics.calibration import GapMatrix
 from monitor.metrics.class_tables import ClassTables
@@ -19,7 +20,6 @@ from monitor.recalibration.score_map import METHODS
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport
 from monitor.report.detail import Detail
-from monitor.report.element import Cell, Element
 from monitor.report.expected import SHOWN
 from monitor.report.figures.boxes import box_text
 from monitor.report.figures.reliability import ReliabilityPoint
@@ -32,6 +32,28 @@ ESTIMATES: tuple[tuple[str, Where], ...] = (
     ("rmse", "all"), ("mae", "all"), ("r_squared", "all"),
 )  # fmt: skip
 """The metrics that a report shows of every label, where there are any."""
+Marked = tuple[Interval, str]
+Cell = str | Subject | Interval | Marked
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """One table.
+
+    A text comes from this program. A name from the data is a :class:`~monitor.core.records.Subject`: each output
+    escapes it, and shows the segment alone where it has one. An :class:`~monitor.core.records.Interval` is a value with
+    its limits; in a pair, a word follows them. ``numbers`` are the columns that are aligned on the right, ``whole``
+    other columns that are never wrapped, ``drawn`` columns whose characters need a fixed-width font. ``note`` says how
+    to read the table.
+    """
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    numbers: frozenset[int] = frozenset()
+    whole: frozenset[int] = frozenset()
+    drawn: frozenset[int] = frozenset()
+    note: str = ""
 
 
 def of_all(data: ReportData) -> tuple[Element, ...]:
@@ -308,3 +330,32 @@ def _weight(value: float) -> str:
     ('1,200', '2.3')
     """
     return f"{value:,.0f}" if value == round(value) else f"{value:,.1f}"
+
+
+NAMED = 5
+
+
+def shift_sentence(shifts: Sequence[ShiftResult], found: Sequence[ShiftFinding]) -> str:
+    """Which of the tests with a p-value found a shift; "" if no test has a p-value.
+
+    >>> shift_sentence([], [])
+    ''
+    """
+    tests = [shift for shift in shifts if shift.p_value is not None]
+    if not tests:
+        return ""
+    if not found:
+        return f"No shift found in {_tests(len(tests))}."
+    named = ", ".join(_named(each.result) for each in found[:NAMED])
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return f"Shift found in {len(found)} of {_tests(len(tests))}: {named}{more}."
+
+
+def _tests(number: int) -> str:
+    return "1 test" if number == 1 else f"{number:,} tests"
+
+
+def _named(shift: ShiftResult) -> str:
+    column = {"label": "predicted labels", "actual": "true labels", "score": "scores"}.get(shift.column, shift.column)
+    of = f" of {clean(shift.subject.label)}" if shift.subject.label is not None else ""
+    return f"{clean(column)}{of} ({title(shift.test)} {shift.statistic:.3g})"

@@ -34,12 +34,9 @@ from monitor.evaluation.evaluate import Evaluated
 from monitor.report import expected, words
 from monitor.report.console import plain_table
 from monitor.report.data import ReportData
-from monitor.report.element import Cell, Element
 from monitor.report.explanation import unconfirmed_words
-from monitor.report.figures.scale import Scale, level_of, scale_of
-from monitor.report.figures.sparkline import sparkline
-from monitor.report.shift_words import shift_sentence
-from monitor.report.tables import of_all, of_one
+from monitor.report.figures.scale import Scale, level_of, scale_of, sparkline
+from monitor.report.tables import Cell, Element, of_all, of_one, shift_sentence
 from monitor.story.label import LabelStory, story_lines
 from monitor.story.window import actions_words, counts_words, doubts, needing
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from monitor.cli import app
 from monitor.core.windows import week
-from monitor.operations.compare_scores import NothingToCompare, compare_scores
+from monitor.operations.further_tables import NothingToCompare, compare_scores
 from monitor.run import run_window
 from tests.fakes.world import CONFIG, World, make_world, write_duckdb
 

@@ -29,7 +29,7 @@ from monitor.report.figures.label_trend import Flag, Lanes, SwitchSpan, label_tr
 from monitor.report.figures.panels import histogram_svg, reliability_svg, score_bars
 from monitor.report.figures.reliability import Reliability, reliability_data
 from monitor.report.figures.trend import Trend
-from monitor.report.shift_words import shift_sentence
+from monitor.report.tables import shift_sentence
 from monitor.service.pages.base import RANGES, Page, PageContent, PageContext, Table, teller
 from monitor.service.pages.label_history import LabelHistory, Series
 from monitor.service.problems import ProblemReason, RequestRefused

@@ -12,7 +12,7 @@ from scipy import stats
 from monitor.core import windows
 from monitor.core.records import ShiftResult, Subject
 from monitor.evaluation.shift.findings import findings, p_values_of
-from monitor.report.shift_words import shift_sentence
+from monitor.report.tables import shift_sentence
 
 WINDOW = windows.week("2026-W46", ZoneInfo("UTC"))
 

@@ -15,8 +15,7 @@ from monitor.core.counts import bin_counts, counts_from_rows, equal_width_edges
 from monitor.core.records import Subject
 from monitor.report.figures.panels import point_words, trend_svg
 from monitor.report.figures.reliability import reliability_data
-from monitor.report.figures.scale import Scale, level_of
-from monitor.report.figures.sparkline import BARS, sparkline
+from monitor.report.figures.scale import BARS, Scale, level_of, sparkline
 from monitor.report.figures.trend import Trend, trend_data
 from tests.fakes.report_data import RULES, STORIES, Story, history, windows
 
