@@ -22,7 +22,7 @@ from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.promises import promise_of
 from monitor.core.records import Comparison, Subject
 from monitor.core.windows import before, week
-from monitor.evaluation.accumulated import evidence_of, family_detail, paths_of, run_length
+from monitor.evaluation.accumulated import evidence_of, family_detail, margin_of, paths_of, run_length
 from monitor.evaluation.comparisons import compare_family
 from monitor.evaluation.data import RuleInput
 
@@ -92,7 +92,7 @@ def judged(weeks: Sequence[Counts], baseline: Baseline | None) -> dict[str, Comp
     for rule in (rule for rule in CONFIG.rules if rule.id in RULES):
         if rule.accumulates:
             needed = float(LABELS * run_length(rule))
-            path = paths_of(rule, [run], [needed])[0]
+            path = paths_of([run], [margin_of(rule)], [needed])[0]
             detail = family_detail(rule, CONFIG.evaluation, path.alone, LABELS)
             found[rule.id] = evidence_of(rule, rule_input, path, {**detail, "sure": path.now >= path.alone}, ())
         elif not rule.compares or baseline is not None:

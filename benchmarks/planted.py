@@ -23,12 +23,13 @@ from monitor.config.model import Config, Rule, SourceConfig
 from monitor.core import windows
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.diagnoses import Diagnosis, Segment
-from monitor.core.promises import PastWindow, all_promises_of, segment_promises
+from monitor.core.promises import PastWindow, segment_promises
 from monitor.core.records import Verdict, Window
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.diagnosis import diagnose
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.label_facts import LabelFacts
+from monitor.inference.promised import all_promises_of
 
 SEED, SEEDS, ROWS = 20261128, 200, 2_000
 SOURCE, LABEL, AUTOMATE_AT = "mail", "billing", 0.8

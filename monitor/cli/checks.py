@@ -411,7 +411,9 @@ def asks(rule: Rule) -> str:
     }.get(rule.scope, "")
     rows = "" if rule.where == "all" else f" of {rule.where} rows"
     lasting = f" for {rule.for_windows} windows" if rule.for_windows > 1 else ""
-    condition = f"accumulated {ACCUMULATES.get(rule.measure, 'above')}" if rule.accumulates else rule.condition
+    condition = "lasting " * (rule.evidence == "accumulated") + rule.condition
+    if rule.condition == "accumulated":
+        condition += f" {ACCUMULATES.get(rule.measure, 'above')}"
     textbook = "textbook " if rule.value == "plug_in" else ""
     plain = ", not tested" if rule.is_plain else ""
     text = f"{textbook}{rule.measure}{rows} {condition} {rule.threshold:g}{lasting}{plain}{scope}"

@@ -70,7 +70,7 @@ def never_fires(rule: Rule) -> str:
     low, high = reach(rule.measure, rule.condition)
     if rule.test == "wasserstein" and rule.column in (None, "score"):
         high = 1.0  # scores are from 0 to 1; features are as they come
-    below = rule.condition == "below" or (rule.accumulates and ACCUMULATES.get(rule.measure) == "below")
+    below = rule.condition == "below" or (rule.condition == "accumulated" and ACCUMULATES.get(rule.measure) == "below")
     if below and rule.threshold <= low:
         return f"{rule.measure} is never below {rule.threshold:g}, so it never fires"
     if below or rule.threshold < high:

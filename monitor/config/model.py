@@ -42,6 +42,7 @@ Condition = Literal["increase", "decrease", "above", "below", "accumulated"]
 SourceKind = Literal["multilabel", "multiclass", "top_k", "regression", "single_label"]
 TurnsOff = Literal["label", "segments"]
 Certainty = Literal["none", "significant"]
+RuleEvidence = Literal["window", "accumulated"]
 JudgedValue = Literal["debiased", "plug_in"]
 Mutable = Literal["class_mix", "traffic_mix"]
 """Reasons for a breach that a rule may mute: another share of true items, or more traffic where scores were wrong."""
@@ -266,7 +267,8 @@ class Rule(Strict):
 
     ``average_run_length`` is the mean number of weeks until accumulating evidence gives a false alarm, for all labels
     of a source together. ``certainty`` "none" requires no p-value, ``value`` "plug_in" compares the textbook value with
-    the threshold: both together are the textbook decision. ``segments`` names the columns of a rule of ``scope:
+    the threshold: both together are the textbook decision. ``evidence`` on a change is of one window (or pool), or
+    accumulates. ``segments`` names the columns of a rule of ``scope:
     segments``; ``("all",)`` is every segment column of its source, and the bands of scores. ``turns_off`` says what
     disable_automation of such a rule turns off: the label, or the segments in breach. A breach with a reason in
     ``mute`` is only unconfirmed. ``mature`` is the share of expected truths that the rule waits for. ``reference``
@@ -290,6 +292,7 @@ class Rule(Strict):
     match: RuleMatch = RuleMatch()
     average_run_length: Annotated[int, Field(ge=1, le=5_200)] = 520
     certainty: Certainty = "significant"
+    evidence: RuleEvidence = "window"
     value: JudgedValue = "debiased"
     mute: tuple[Mutable, ...] = ()
     mature: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
@@ -339,7 +342,7 @@ class Rule(Strict):
     @property
     def accumulates(self) -> bool:
         """Whether the rule accumulates evidence over many windows, with a false-alarm rate of its own."""
-        return self.condition == "accumulated"
+        return "accumulated" in (self.condition, self.evidence)
 
     @property
     def counts_segments(self) -> bool:

@@ -12,6 +12,7 @@ from monitor.config.problems import meant
 from monitor.core.records import SCORE_BAND
 from monitor.metrics.names import (
     ACCUMULATES,
+    CHANGES_ACCUMULATE,
     EXPECTED,
     GIVES,
     NEEDS,
@@ -25,6 +26,7 @@ from monitor.metrics.names import (
 KINDS: tuple[str, ...] = get_args(SourceKind)
 CHANGES = {"increase": "an increase", "decrease": "a decrease"}
 _FALLING = ("roc_auc", "pr_auc", "accuracy", "automated_accuracy")
+_WORSE = {"increase": "above", "decrease": "below"}
 _ABOVE_OR_BELOW = "condition: above, or condition: below"
 _SOME_ROWS = ("predicted", "automated")
 _WHOLE_SCOPE = "scope: source, or leave the key out"
@@ -71,6 +73,20 @@ _OF_RULES: tuple[Misfit, ...] = (
         "average_run_length belongs to condition: accumulated, and this rule has another",
         "condition: accumulated, or no average_run_length",
     ),
+    Misfit(
+        "no lasting change", "evidence:", ("accumulated",),
+        "evidence on a change accumulates where a metric with an exact law, the ECE or the ROC AUC gets worse",
+        "condition: increase with metric: ece, or condition: decrease with metric: roc_auc",
+    ),
+    *(
+        Misfit("lasting change", key, values, f"evidence on a change accumulates {summary}", NO)
+        for key, values, summary in (
+            ("schedule", ("daily",), "week by week: how days differ is not known"),
+            ("scope", ("source", "segments", "small_labels"), "label by label"),
+            ("reference:", ("previous_weeks",), "since the baseline"),
+        )
+    ),
+    Misfit("lasting ranking", "where", _SOME_ROWS, "evidence on the ROC AUC accumulates of all rows", "where: all"),
     Misfit("accumulated", "for:", SEVERAL, "accumulated evidence is of many windows already", NO),
     Misfit(
         "without exact law", "condition", ("accumulated",),
@@ -247,8 +263,9 @@ def _kinds_of_rule(rule: Written, about: Sequence[Written]) -> set[str]:
     """The kinds of a rule by which keys may not fit it; ``about`` are its sources."""
     name, test, condition, scope = str(rule["metric"]), rule["test"], rule["condition"], rule["scope"]
     whole, total, expected = NEEDS.get(name) in WHOLE, name in TOTALS, name in EXPECTED
+    lasting = rule["evidence"] == "accumulated"
     accumulated, of_segments, rolling = (
-        condition == "accumulated", scope == "segments", rule["reference"] == "previous_weeks",
+        lasting or condition == "accumulated", scope == "segments", rule["reference"] == "previous_weeks",
     )  # fmt: skip
     compared = rule["column"] or default_column(test)
     is_test, changes = test is not None and rule["metric"] is None, str(condition) in CHANGES
@@ -269,10 +286,13 @@ def _kinds_of_rule(rule: Written, about: Sequence[Written]) -> set[str]:
         and bool(about)
         and all(source["unresolved"] in (None, False) for source in about),
         "immature": bool(about) and not any(map(_matures, about)),
+        "no lasting change": lasting and CHANGES_ACCUMULATE.get(name) != _WORSE.get(str(condition)),
+        "lasting change": lasting,
+        "lasting ranking": lasting and name == "roc_auc",
         "accumulated": accumulated,
         "not accumulated": not accumulated,
         "without exact law": name in NEEDS and name not in ACCUMULATES,
-        "accumulated on another": accumulated and name in NEEDS and name != "overconfidence",
+        "accumulated on another": condition == "accumulated" and name in NEEDS and name != "overconfidence",
         "without p-value": bool(test) or accumulated,
         "of segments": of_segments,
         "not of segments": not of_segments,

@@ -39,7 +39,7 @@ class Promise:
 Decided = Literal["right", "found", "cleared"]
 DECIDED: tuple[Decided, ...] = ("right", "found", "cleared")
 """Shares of right decisions, with a ``promised`` of 1: of all rows, of the actual positives, of the negatives."""
-Population = Where | Decided
+Population = Where | Decided | Literal["ranked"]
 Promises = Mapping[Population, Promise]
 """Promises by population; a population without rows or weight is left out."""
 
@@ -123,12 +123,6 @@ def promises_of(counts: Counts) -> Promises:
     """The promise of each population."""
     found: dict[Population, Promise | None] = {where: promise_of(counts.where(where)) for where in WHERES}
     return {where: promise for where, promise in found.items() if promise is not None}
-
-
-def all_promises_of(counts: Counts) -> Promises:
-    """The promise of each population, and of each share of right decisions; of whole labels, not of segments."""
-    shares = {name: decided_promise(counts, name) for name in DECIDED}
-    return {**promises_of(counts), **{name: share for name, share in shares.items() if share is not None}}
 
 
 def decided_promise(counts: Counts, name: Decided) -> Promise | None:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import Population, Promise, pooled_promise
 from monitor.core.records import Comparison, DecisionCheck, Where, Window
@@ -28,7 +30,7 @@ from monitor.inference.sequential import (
     restarted,
     restarted_each,
 )
-from monitor.metrics.names import ACCUMULATES
+from monitor.metrics.names import CHANGES_ACCUMULATE
 
 DAYS_OF_WEEK = 7
 SUSPECTED = math.log(20.0)
@@ -76,6 +78,8 @@ def population(metric: str, where: Where) -> Population:
     """The rows, or the share of right decisions, that a metric over ``where`` is about."""
     if metric == "overconfidence":
         return where
+    if metric == "roc_auc":
+        return "ranked"
     return (_DECIDED if where == "all" else {}).get(metric, where)
 
 
@@ -88,7 +92,7 @@ _DECIDED: Mapping[str, Population] = {
 
 def is_floor(rule: Rule) -> bool:
     """Whether the metric is wrong below its threshold: then evidence accumulates that it is below it."""
-    return ACCUMULATES.get(rule.measure) == "below"
+    return CHANGES_ACCUMULATE.get(rule.measure) == "below"
 
 
 def margin_of(rule: Rule) -> float:
@@ -99,6 +103,13 @@ def margin_of(rule: Rule) -> float:
 def value_of(rule: Rule, promise: Promise) -> float:
     """The metric of these rows."""
     return promise.kept if is_floor(rule) else promise.overconfidence
+
+
+def law_of_promise(rule: Rule, promise: Promise) -> Proportion:
+    """The sampling law of the metric of these rows."""
+    if is_floor(rule):
+        return Proportion(promise.kept, promise.effective)
+    return Proportion(promise.kept, promise.effective, offset=promise.promised, scale=-1.0)
 
 
 def is_beyond(rule: Rule, promise: Promise) -> bool:
@@ -122,7 +133,7 @@ def accumulate(
     judged = [place for place, (_, problem) in enumerate(gated) if problem is None]
     length = run_length(rule)
     alone = float(max(len(judged), 1) * length)
-    made = paths_of(rule, [runs[place] for place in judged], [alone] * len(judged))
+    made = paths_of([runs[place] for place in judged], [margin_of(rule)] * len(judged), [alone] * len(judged))
     paths = dict(zip(judged, made, strict=True))
     needed = evidence_needed([paths[place].now for place in judged], length)
     shared = family_detail(rule, evaluation, needed, len(judged))
@@ -150,7 +161,7 @@ def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, label
         "labels": labels,
         "rows_needed": rows_needed(rule, evaluation),
         "confidence": evaluation.confidence,
-        "seen_at_most": largest_allowed(rule.measure, rule.threshold),
+        "seen_at_most": 2 * rule.threshold if rule.compares else largest_allowed(rule.measure, rule.threshold),
         "asks": 1,
     }
 
@@ -191,18 +202,17 @@ class EvidencePath:
         return max((place + 1 for place, found in enumerate(self.evidence) if found >= self.alone), default=0)
 
 
-def paths_of(rule: Rule, runs: Sequence[Run], alone: Sequence[float]) -> list[EvidencePath]:
-    """The path of the evidence over the windows of each run.
+def paths_of(runs: Sequence[Run], margins: Sequence[float], alone: Sequence[float]) -> list[EvidencePath]:
+    """The path of the evidence over the windows of each run, with the overconfidence that is accepted of it.
 
     ``alone`` is the evidence (no logarithm) that each run would need without any other.
     """
     most = [each * FORGOTTEN for each in alone]
-    margin = margin_of(rule)
     dated = [(tuple(window for window, _ in run), tuple(promise for _, promise in run)) for run in runs]
-    evidence = restarted_each([promises for _, promises in dated], margin, most)
+    evidence = restarted_each([promises for _, promises in dated], margins, most)
     return [
         _with_endings(EvidencePath(windows, promises, tuple(path.tolist()), margin, math.log(needed)), limit)
-        for (windows, promises), path, needed, limit in zip(dated, evidence, alone, most, strict=True)
+        for (windows, promises), path, margin, needed, limit in zip(dated, evidence, margins, alone, most, strict=True)
     ]
 
 
@@ -231,14 +241,12 @@ def evidence_of(
     start = path.start
     pooled, since = path.promises[start:], path.windows[start]
     total = pooled_promise(pooled)
-    law = Proportion(total.kept, total.effective)
-    if not is_floor(rule):
-        law = Proportion(total.kept, total.effective, offset=total.promised, scale=-1.0)
-    low, high = law.interval(shared["confidence"])
+    low, high = law_of_promise(rule, total).interval(shared["confidence"])
     value, beyond = value_of(rule, total), is_beyond(rule, total)
     seen = detectable_overconfidence(pooled, path.margin, path.alone, POWER)
     detectable = None if seen is None else seen - path.margin
     claimed = {"promised": total.promised, "kept": total.kept} if rule.measure == "overconfidence" else {}
+    newest = value_of(rule, pooled[-1]), is_beyond(rule, pooled[-1])
     detail = {
         **shared,
         **claimed,
@@ -247,7 +255,7 @@ def evidence_of(
         "since": since.name,
         "suspected": path.suspected,
         "path": _steps(rule, path),
-        **(_newest_alone(rule, pooled, shared["rows_needed"]) if beyond and len(pooled) > 1 else {}),
+        **(newest_alone(pooled[-1].rows, *newest, shared["rows_needed"]) if beyond and len(pooled) > 1 else {}),
     }
     enough = total.rows >= shared["rows_needed"]
     return Comparison(
@@ -259,11 +267,9 @@ def evidence_of(
     )  # fmt: skip
 
 
-def _newest_alone(rule: Rule, pooled: Sequence[Promise], needed: int) -> dict[str, Any]:
+def newest_alone(rows: int, value: float | None, beyond: bool, needed: int) -> dict[str, Any]:
     """The result of the newest of several windows alone: an incident goes on only if it agrees."""
-    newest = pooled[-1]
-    value, beyond, few = value_of(rule, newest), is_beyond(rule, newest), newest.rows < needed
-    return {"newest_alone": {"n": newest.rows, "value": value, "beyond": beyond, "too_few": few}}
+    return {"newest_alone": {"n": rows, "value": value, "beyond": beyond, "too_few": rows < needed}}
 
 
 def _steps(rule: Rule, path: EvidencePath) -> list[list[Any]]:
@@ -280,6 +286,11 @@ def _steps(rule: Rule, path: EvidencePath) -> list[list[Any]]:
 
     steps = zip(path.windows, path.promises, path.evidence, strict=True)
     return [[w.name, p.rows, *numbers(p), rounded_evidence(found)] for w, p, found in steps][-SHOWN:]
+
+
+def mean_evidence(evidence: Sequence[float]) -> float:
+    """The log of the mean evidence, from the logarithms."""
+    return float(np.logaddexp.reduce(np.array(evidence))) - math.log(len(evidence))
 
 
 def rounded_evidence(evidence: float) -> float:

@@ -20,6 +20,7 @@ from monitor.core.records import Reason, RejectedRows, ShiftResult, Subject, Whe
 from monitor.core.rejection_records import Rejections
 from monitor.core.unresolved import UnresolvedRows
 from monitor.inference.memory import kept_with
+from monitor.inference.promised import ranked_promise
 from monitor.metrics.definition import Metric, Needs
 
 ByLabel = Mapping[str | None, Counts]  # None: the source as a whole
@@ -92,11 +93,7 @@ class WindowCounts:
     def promise(self, label: str | None, population: Population) -> Promise | None:
         """What the scores of these rows claim and what came true; None without rows."""
         counts = self.labels.get(label)
-        if counts is None:
-            return None
-        if population == "right" or population == "found" or population == "cleared":  # noqa: PLR1714 - narrows the type
-            return decided_promise(counts, population)
-        return promise_of(rows_in(population, counts))
+        return None if counts is None else promise_in(counts, population)
 
     @property
     def main_version(self) -> str | None:
@@ -195,6 +192,15 @@ def digest_of(counts: Sequence[Counts]) -> str:
 def rows_of(rule: Rule, counts: Counts) -> Counts:
     """The rows that the rule is about."""
     return rows_in(rule.where, counts)
+
+
+def promise_in(counts: Counts, population: Population) -> Promise | None:
+    """What the scores of the rows of a population claim and what came true; None without such rows."""
+    if population == "ranked":
+        return ranked_promise(counts)
+    if population == "right" or population == "found" or population == "cleared":  # noqa: PLR1714 - narrows the type
+        return decided_promise(counts, population)
+    return promise_of(rows_in(population, counts))
 
 
 def rows_in(where: Where, counts: Counts) -> Counts:

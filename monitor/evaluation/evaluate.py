@@ -40,6 +40,7 @@ from monitor.evaluation.data import (
     windows_pooled,
 )
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics, generator
+from monitor.evaluation.lasting_changes import accumulate_changes
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
 from monitor.evaluation.rolling_reference import against_weeks_before, rolling_baselines
 from monitor.evaluation.row_comparisons import comparisons_of, cost_parameters, estimates_of_whole
@@ -268,6 +269,8 @@ def _level_in_family(family: Sequence[RuleInput], data: SourceData, config: Conf
 def _accumulated(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
     """The evidence of a year on labels, their segments, small labels together, or the source as a whole."""
     source, evaluation = config.sources[data.name], config.evaluation
+    if rule.compares:
+        return accumulate_changes(rule, rule_inputs, data, evaluation)
     if rule.scope == "segments":
         columns = segment_columns(rule, source)
         parts = [dated_segments(rule, data, rule_input.subject.label, columns) for rule_input in rule_inputs]

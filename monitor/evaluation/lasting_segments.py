@@ -28,6 +28,8 @@ from monitor.evaluation.accumulated import (
     Run,
     evidence_of,
     family_detail,
+    margin_of,
+    mean_evidence,
     paths_of,
     rounded_evidence,
     run_length,
@@ -75,9 +77,10 @@ def accumulate_segments(
     judged = [place for place, (_, problem) in enumerate(gated) if problem is None]
     length = run_length(rule)
     alone = [float(len(judged) * length * len(runs[place])) for place in judged for _ in runs[place]]
-    made = iter(paths_of(rule, [run for place in judged for run in runs[place].values()], alone))
+    every = [run for place in judged for run in runs[place].values()]
+    made = iter(paths_of(every, [margin_of(rule)] * len(every), alone))
     paths = {place: {segment: next(made) for segment in runs[place]} for place in judged}
-    evidence = {place: _mean([path.now for path in paths[place].values()]) for place in judged}
+    evidence = {place: mean_evidence([path.now for path in paths[place].values()]) for place in judged}
     needed = evidence_needed(list(evidence.values()), length)
     shared = family_detail(rule, evaluation, needed, len(judged))
     return [
@@ -108,7 +111,7 @@ def _of_label(
     steps = [[*step[:4], rounded_evidence(now)] for step, now in zip(found.detail["path"], grown, strict=True)]
     detail = {
         **found.detail,
-        "evidence": rounded_evidence(_mean([path.now for path in paths.values()])),
+        "evidence": rounded_evidence(mean_evidence([path.now for path in paths.values()])),
         "path": steps,
         "segment": list(lead) if is_part(lead, paths) else None,
         "segment_evidence": rounded_evidence(paths[lead].now),
@@ -187,7 +190,7 @@ def _named_numbers(segment: Segment, part: _SegmentTotal, path: EvidencePath) ->
 def _label_path(paths: Mapping[Segment, EvidencePath], windows: tuple[Window, ...]) -> list[float]:
     """The label's log evidence after each of these windows: a segment without rows in one keeps its evidence."""
     per_segment = [_evidence_at(path, windows) for path in paths.values()]
-    return [_mean(now) for now in zip(*per_segment, strict=True)]
+    return [mean_evidence(now) for now in zip(*per_segment, strict=True)]
 
 
 def _evidence_at(path: EvidencePath, windows: tuple[Window, ...]) -> Sequence[float]:
@@ -196,8 +199,3 @@ def _evidence_at(path: EvidencePath, windows: tuple[Window, ...]) -> Sequence[fl
         return path.evidence[-len(windows) :]
     ends = [bisect_right(path.windows, window) for window in windows]
     return [path.evidence[end - 1] if end else -math.inf for end in ends]
-
-
-def _mean(evidence: Sequence[float]) -> float:
-    """The log of the mean evidence, from the logarithms."""
-    return float(np.logaddexp.reduce(np.array(evidence))) - math.log(len(evidence))

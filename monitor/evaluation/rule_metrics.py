@@ -16,10 +16,10 @@ import numpy as np
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, population_edges
 from monitor.core.counts import BinCounts, Counts
-from monitor.core.records import Interval, Subject, Window, spread_key
+from monitor.core.records import Interval, Subject, Window
 from monitor.evaluation.data import rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
-from monitor.evaluation.week_spread import measured_rows
+from monitor.evaluation.week_spread import measured_rows, weeks_of
 from monitor.inference import levels
 from monitor.inference.alignment import Aligned, align, binned
 from monitor.inference.between_weeks import week_effect, worth_less
@@ -130,8 +130,7 @@ class RuleSample:
     @property
     def weeks_of_each(self) -> tuple[int, int]:
         """The number of windows behind the rows, and behind those of the baseline."""
-        spread = _required(self.baseline).weeks.get(spread_key(self.rule.measure, self.rule.where))
-        return max(1, self.depth * self.rule.for_windows), 1 if spread is None else spread.weeks
+        return max(1, self.depth * self.rule.for_windows), weeks_of(self.rule, _required(self.baseline))
 
     @property
     def week_effects(self) -> tuple[float, float]:
@@ -474,11 +473,11 @@ def _increased(sample: RuleSample, now: Interval, worst: dict[str, Any], then: I
     asks_traffic = sample.rule.measure == "ece" and may_be_breach
     p_rate = ece_rate_p(*sample.pair, confidence=evaluation.confidence) if asks_traffic else None
     rebinned = {"rebinned": True, "comparable": aligned.comparable} if aligned.rebinned else {}
-    mix = _class_mix(sample, now.value - then.value) if may_be_breach else {}
+    mix = explained_by_mix(sample, now.value - then.value) if may_be_breach else {}
     return Measurement(now, p_value, then, mover(then, now), p_rate, worst | rebinned | mix)
 
 
-def _class_mix(sample: RuleSample, rise: float) -> dict[str, Any]:
+def explained_by_mix(sample: RuleSample, rise: float) -> dict[str, Any]:
     """Whether a changed share of true items alone explains a label's rise; empty where it cannot.
 
     Of all labels together nothing is said: one label at fault looks like another share of true items among them.

@@ -22,6 +22,7 @@ from monitor.evaluation.accumulated import (
     dated_promises,
     evidence_of,
     family_detail,
+    margin_of,
     paths_of,
     run_length,
 )
@@ -43,7 +44,7 @@ def small_runs(
     judged = {each: run for each, run in known.items() if gates(rule, each, has_rows=bool(run))[1] is None}
     alone = float(max(len(judged), 1) * run_length(rule))
     shared = family_detail(rule, evaluation, np.log(alone), len(judged))
-    paths = paths_of(rule, list(judged.values()), [alone] * len(judged))
+    paths = paths_of(list(judged.values()), [margin_of(rule)] * len(judged), [alone] * len(judged))
     return {
         str(each.subject.label): run
         for (each, run), path in zip(judged.items(), paths, strict=True)

@@ -141,7 +141,7 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
     if rule.condition not in ("increase", "accumulated"):
         return Reason.BELOW_THRESHOLD if rule.condition == "below" else Reason.ABOVE_THRESHOLD, ()
     plain = Reason.INCREASED
-    if rule.accumulates:
+    if rule.condition == "accumulated":
         plain = Reason.BELOW_THRESHOLD if ACCUMULATES.get(rule.measure) == "below" else Reason.ABOVE_THRESHOLD
     causes: tuple[DecisionCheck, ...] = ()
     if evidence.p_rate is not None:
@@ -198,7 +198,8 @@ def _verdict(
 ) -> Verdict:
     found = decision_of(rule, evidence, p_adjusted, rate)
     checks = [[check.name, check.passed] for check in found.checks]
-    certainty = {"certainty": rule.certainty} if rule.is_plain else {}
+    how: dict[str, Any] = {"certainty": rule.certainty} if rule.is_plain else {}
+    how |= {"accumulates": True} if rule.evidence == "accumulated" else {}
     # a distance of 0 is no change that would show: it says that no truth can be beyond the threshold
     out_of_reach = {"out_of_reach": True} if evidence.detectable == 0 and not evidence.beyond else {}
     shown = None if out_of_reach and found.outcome != "ok" else evidence.detectable  # an ok always has a number
@@ -214,6 +215,6 @@ def _verdict(
         baseline_version=evidence.baseline_version, rules_revision=known_as[1], data_digest=evidence.data_digest,
         actions=rule.actions if found.outcome == "breach" else (),
         detail={
-            **segment, **evidence.detail, **certainty, **out_of_reach, "condition": rule.condition, "checks": checks,
+            **segment, **evidence.detail, **how, **out_of_reach, "condition": rule.condition, "checks": checks,
         },
     )  # fmt: skip

@@ -60,12 +60,23 @@ def measured_rows(metric: str, counts: Counts) -> float:
     return (rows_in("automated", counts) if metric in OF_AUTOMATED else counts).effective_rows
 
 
+def weeks_of(rule: Rule, baseline: Baseline | None) -> int:
+    """The number of weeks of a baseline that are known to differ."""
+    spread = None if baseline is None else baseline.weeks.get(spread_key_of(rule))
+    return 1 if spread is None else spread.weeks
+
+
+def spread_key_of(rule: Rule) -> str:
+    """The name of the spread that a rule uses; evidence on an ECE accumulates by signed gaps, as those of an MCE."""
+    return spread_key("mce" if rule.accumulates and rule.measure == "ece" else rule.measure, rule.where)
+
+
 def correlations_for(rule: Rule, baselines: Mapping[str | None, Baseline]) -> Mapping[str | None, float]:
     """By label, the correlation of two rows of one week in what the rule compares with these baselines.
 
     The source as a whole (None) is no label among others: it borrows from none.
     """
-    key = spread_key(rule.measure, rule.where)
+    key = spread_key_of(rule)
     known = {label: base.weeks[key] for label, base in baselines.items() if key in base.weeks}
     labels: Spreads = {label: spread for label, spread in known.items() if label is not None}
     whole: Spreads = {label: spread for label, spread in known.items() if label is None}

@@ -27,9 +27,9 @@ _LONG: Mapping[Schedule, timedelta] = {"weekly": timedelta(days=7), "daily": tim
 def as_json(counts: Counts) -> Any:
     """The promises of counts, as stored: population -> [rows, effective rows, mean score, hit rate].
 
-    Shares of right decisions come after the populations.
+    Shares of right decisions, and of pairs in order, come after the populations.
     """
-    from monitor.core.promises import all_promises_of  # noqa: PLC0415 - imports NumPy; an emergency stop must not wait
+    from monitor.inference.promised import all_promises_of  # noqa: PLC0415 - imports NumPy: an emergency stop is quick
 
     found = all_promises_of(counts)
     return plain({where: [p.rows, p.effective, p.promised, p.kept] for where, p in found.items()})

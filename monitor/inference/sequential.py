@@ -46,8 +46,8 @@ LONGEST = 52
 evidence needed grows only with the logarithm. And the cost of a run must not grow with the age of its history."""
 
 
-def log_e_values(windows: Sequence[Promise], margin: float) -> Floats:
-    """The log e-value of every window at every size, shape (T, K).
+def log_e_values(windows: Sequence[Promise], margin: float | Floats) -> Floats:
+    """The log e-value of every window at every size, shape (T, K); ``margin`` is that of all, or of each (T,).
 
     >>> bool(log_e_values([Promise(100, 100.0, 0.9, 0.88)], 0.02).max() <= 0)
     True
@@ -60,7 +60,7 @@ def _floats(values: Sequence[float]) -> Floats:
     return np.array(values, dtype=np.float64)
 
 
-def _log_e(rows: Floats, promised: Floats, kept: Floats, margin: float) -> Floats:
+def _log_e(rows: Floats, promised: Floats, kept: Floats, margin: float | Floats) -> Floats:
     """The log e-values of hit rates ``kept``, with one more axis for the sizes."""
     sizes = np.array(SIZES)
     expected = np.log1p(np.clip(promised - margin, 0.0, 1.0)[..., None] * np.expm1(-sizes))
@@ -74,14 +74,14 @@ def e_process(windows: Sequence[Promise], margin: float) -> Floats:
 
 def restarted(windows: Sequence[Promise], margin: float, most: float = math.inf) -> Floats:
     """The log of the restarted evidence R after every window (oldest first), shape (T,); never more than ``most``."""
-    return restarted_each([windows], margin, [most])[0]
+    return restarted_each([windows], [margin], [most])[0]
 
 
-def restarted_each(runs: Sequence[Sequence[Promise]], margin: float, most: Sequence[float]) -> list[Floats]:
+def restarted_each(runs: Sequence[Sequence[Promise]], margins: Sequence[float], most: Sequence[float]) -> list[Floats]:
     """:func:`restarted` for several subjects at once, which takes hardly longer than for one; each has shape (T,)."""
     lengths = [len(run) for run in runs]
     e = np.zeros((len(runs), max(lengths, default=0), len(SIZES)))
-    every = log_e_values([window for run in runs for window in run], margin)
+    every = log_e_values([window for run in runs for window in run], np.repeat(_floats(margins), lengths))
     for place, (length, end) in enumerate(zip(lengths, np.cumsum(lengths, dtype=np.int64).tolist(), strict=True)):
         e[place, :length] = every[end - length : end]
     fresh, limit = -math.log(len(SIZES)), np.log(np.array(most, dtype=np.float64))

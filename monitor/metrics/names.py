@@ -99,6 +99,9 @@ They are shares of right or wrong decisions, and the mean score less such a shar
 rows that are no decisions (prevalence, share_to_people) have no wrong side.
 """
 
+CHANGES_ACCUMULATE: Mapping[str, Literal["above", "below"]] = {**ACCUMULATES, "ece": "above", "roc_auc": "below"}
+"""Metrics of which evidence on a change may accumulate, and on which side of the baseline each is worse."""
+
 ECES: frozenset[str] = frozenset(name for name in NEEDS if name.split("_at_")[0] in ("ece", "ace", "equal_width_ece"))
 """The metrics that are an ECE, in whatever bins and of whatever ranks."""
 LEAST_ROWS_OF_ECE = 125

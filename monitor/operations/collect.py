@@ -377,7 +377,7 @@ def _past(monitor: Monitor, window: Window, name: str) -> tuple[PastWindow, ...]
     accumulating = [rule for rule in config.rules_for(window.schedule) if rule.accumulates]
     if not accumulating:
         return ()
-    parts = any(rule.scope == "segments" for rule in accumulating)
+    parts = any(rule.scope == "segments" or rule.measure == "ece" for rule in accumulating)
     past = monitor.store.past_promises(name, window, LONGEST - 1, config.zone, segments=parts)
     return of_the_same_evidence(past, settings_of(config.sources[name]))
 

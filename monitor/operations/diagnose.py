@@ -17,7 +17,7 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.counts import Counts
 from monitor.core.diagnoses import AutomationState, Diagnosis
-from monitor.core.promises import PastWindow, all_promises_of, of_the_same_evidence
+from monitor.core.promises import PastWindow, of_the_same_evidence
 from monitor.core.records import Reason, Schedule, SwitchEvent, SwitchState, Verdict, Where
 from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.diagnosis import NEWEST, diagnose
@@ -25,6 +25,7 @@ from monitor.evaluation.evaluate import Evaluated
 from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.renamed import renamed_to
 from monitor.evaluation.shift.onset import Level, level_of
+from monitor.inference.promised import all_promises_of
 from monitor.inference.sequential import LONGEST
 from monitor.metrics.names import ACCUMULATES
 

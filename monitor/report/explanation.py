@@ -223,7 +223,7 @@ def unconfirmed_words(verdict: Verdict) -> str:
 
 
 def _is_accumulated(verdict: Verdict) -> bool:
-    return verdict.detail.get("condition") == "accumulated"
+    return verdict.detail.get("condition") == "accumulated" or "accumulates" in verdict.detail
 
 
 def _measured(verdict: Verdict) -> float | None:
@@ -255,16 +255,16 @@ _OF_TRUTHS = {
 def _rule(verdict: Verdict, passed: bool | None) -> str:
     detail, limit, name = verdict.detail, number(verdict.threshold), title(verdict.metric)
     then = f"that of {reference(verdict)}" if "reference" in detail else "the baseline's"
-    direction = _direction(verdict)
+    direction, lasting = _direction(verdict), _is_accumulated(verdict)
     if verdict.metric == "overconfidence":
         name = f"{name} ({OVERCONFIDENCE})"
     if verdict.metric in TESTS:
         asks = f"whether the distribution is farther from {then} than {name} {limit}"
     elif direction:
         moved = "risen by more than {} over {}" if direction == "rise" else "fallen by more than {} below {}"
-        asks = f"whether {name} has {moved.format(limit, then)}"
+        asks = f"whether {name} has {moved.format(limit, then)}" + ", over all windows together" * lasting
     else:
-        grown = "evidence has accumulated, over all windows together, that " if _is_accumulated(verdict) else ""
+        grown = "evidence has accumulated, over all windows together, that " if lasting else ""
         asks = f"whether {grown}{name} is {_condition(verdict)} {limit}"
     parts = [
         f"{verdict.rule} ({verdict.severity}) asks {asks}",
@@ -397,7 +397,7 @@ def _rows(verdict: Verdict, passed: bool | None) -> str:
     kind, detail = ROW[verdict.where], verdict.detail
     if not passed and detail.get("before_truth"):
         return "no item of this window waits for its outcome"
-    if not passed and _is_accumulated(verdict) and verdict.metric != "overconfidence":
+    if not passed and _is_accumulated(verdict) and verdict.metric in {*ACCUMULATES} - {"overconfidence"}:
         return f"no rows of equal weight of which {title(verdict.metric)} is a share arrived"
     if not passed:
         other = f" (of {count_of(verdict.n, 'row')} of any kind)" if verdict.n else ""

@@ -12,10 +12,11 @@ from typer.testing import CliRunner
 from monitor.cli import app
 from monitor.config.counting import settings_of
 from monitor.config.load import parse_config
-from monitor.core.promises import all_promises_of, of_the_same_evidence
+from monitor.core.promises import of_the_same_evidence
 from monitor.core.records import Verdict
 from monitor.core.windows import week
 from monitor.history.store import Store
+from monitor.inference.promised import all_promises_of
 from monitor.inference.sequential import LONGEST
 from monitor.operations.replay.inputs import known_windows
 from monitor.operations.replay.plan import plan_of

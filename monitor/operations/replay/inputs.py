@@ -18,7 +18,6 @@ from monitor.core.promises import (
     Population,
     Promises,
     Segment,
-    all_promises_of,
     of_the_same_evidence,
     segment_promises,
 )
@@ -29,6 +28,7 @@ from monitor.evaluation.data import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.other_thresholds import acting_from, at_present_threshold, labels_at_present_threshold
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
+from monitor.inference.promised import all_promises_of
 from monitor.inference.sequential import LONGEST
 from monitor.operations.collect import enabled_by_operators
 from monitor.operations.replay.plan import Part, ReplayPlan

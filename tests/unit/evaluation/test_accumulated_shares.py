@@ -14,13 +14,14 @@ import pytest
 
 from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
 from monitor.core.counts import Counts, counts_from_rows
-from monitor.core.promises import DECIDED, PastWindow, all_promises_of, decided_promise, promises_of
+from monitor.core.promises import DECIDED, PastWindow, decided_promise, promises_of
 from monitor.core.records import Reason, ScoreIs, Verdict, Where, Window
 from monitor.core.wording import plain_words
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.history import past_promises
 from monitor.inference.levels import interval
+from monitor.inference.promised import all_promises_of
 from monitor.inference.registered import law
 from monitor.metrics.names import ACCUMULATES
 from monitor.report.explanation import explain
