@@ -67,9 +67,9 @@ $(VENV)/.engines: $(VENV)/.installed
 
 # Of other packages: sockets that py4j leaves open, and what fakesnow asks of DuckDB.
 QUIET := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W "ignore:Arrow output:UserWarning"
-READING := tests/integration/test_warehouse_reading.py
-WAREHOUSE := $(READING) $(addprefix tests/integration/test_,reading_plan.py warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
-LOADED := $(WAREHOUSE) $(addprefix tests/integration/test_,warehouse_relations.py warehouse_binary.py examined.py unresolved.py \
+READING := $(addprefix tests/integration/test_,warehouse_reading.py reading_plan.py)
+WAREHOUSE := $(READING) $(addprefix tests/integration/test_,warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
+LOADED := $(addprefix tests/integration/test_,warehouse_relations.py warehouse_binary.py examined.py unresolved.py \
   date_forms.py pruning.py labels_as_numbers.py single_precision.py odd_files.py) tests/properties/test_odd_data.py
 
 # Spark's tests end before code that Java optimises slowly is ever faster.
@@ -78,10 +78,10 @@ BRIEF_JAVA := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 test-engines: $(VENV)/.engines ## the same rows in SQLite, PostgreSQL, and what comes as extras: ClickHouse, Spark (wants java), Snowflake; others compiled
 	@command -v java >/dev/null || { echo "Spark wants java: apt-get install default-jre-headless"; exit 1; }
 	TEST_ENGINES=duckdb,sqlite,postgresql $(BIN)/python -m pytest -n 2 --dist load $(LOADED)
-	TEST_ENGINES=duckdb,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(WAREHOUSE)
+	TEST_ENGINES=duckdb,sqlite,postgresql,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(WAREHOUSE)
 	$(BIN)/python -m pytest tests/system/test_first_day.py -k clickhouse
-	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING) tests/integration/test_reading_plan.py
-	$(BRIEF_JAVA) $(BIN)/python -m pytest -n 2 --dist load $(QUIET) tests/engines
+	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING)
+	$(BRIEF_JAVA) $(BIN)/python -m pytest -n 2 --dist loadfile $(QUIET) tests/engines
 
 # As a person installs it: without constraints, so with the newest versions that the bounds allow.
 FRESH := build/fresh

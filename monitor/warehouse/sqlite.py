@@ -6,7 +6,7 @@ import hashlib
 import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import sqlalchemy as sa
@@ -148,6 +148,7 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _YEAR_1, _YEAR_9999 = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
+@lru_cache(1 << 16, typed=True)  # a statement asks several times for each row, and each statement of a reading again
 def microseconds(value: object) -> int | None:
     """Microseconds since 1970 of what :func:`instant_of` reads; else None, also before year 1.
 
