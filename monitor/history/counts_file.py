@@ -7,10 +7,11 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
-from zipfile import BadZipFile
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.format import write_array
 
 from monitor.core.counts import KEYS, SUMS, Counts, SegmentCounts
 from monitor.core.records import ScoreIs
@@ -28,15 +29,19 @@ def to_bytes(parts: Mapping[_Name, Counts]) -> bytes:
     [(('billing',), 2)]
     """
     file, counts = io.BytesIO(), list(parts.values())
-    np.savez_compressed(
-        file,
-        names=np.array(json.dumps(list(parts))),
-        score_is=np.array([part.score_is for part in counts], dtype=str),
-        lengths=np.array([len(part.cell) for part in counts], dtype=np.int64),
-        effects=np.array([[part.design_effect, *part.acting_effects] for part in counts], dtype=np.float64),
-        keys=_joined(counts, KEYS).astype(np.uint16),
-        sums=_joined(counts, SUMS),
-    )
+    arrays = {
+        "names": np.array(json.dumps(list(parts))),
+        "score_is": np.array([part.score_is for part in counts], dtype=str),
+        "lengths": np.array([len(part.cell) for part in counts], dtype=np.int64),
+        "effects": np.array([[part.design_effect, *part.acting_effects] for part in counts], dtype=np.float64),
+        "keys": _joined(counts, KEYS).astype(np.uint16),
+        "sums": _joined(counts, SUMS),
+    }
+    # as numpy.savez_compressed, but for the level: the usual one takes twice the time for one percent less
+    with ZipFile(file, "w", ZIP_DEFLATED, compresslevel=5) as stored:
+        for name, array in arrays.items():
+            with stored.open(f"{name}.npy", "w") as part_of_file:
+                write_array(part_of_file, array, allow_pickle=False)
     return file.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""The same 20,000 rows in every engine: equal counts, estimates to 1e-9, the same verdicts.
+"""The same 50,000 rows in every engine: equal counts, estimates to 1e-9, the same verdicts.
 
 And rows that arrive while a source is read, where an engine does not see one state of the rows throughout. In one file,
 since Spark's processes then start once.
@@ -23,7 +23,7 @@ from tests.engines.filled import FILLED, clickhouse_client
 from tests.engines.same_rows import LOADED, Found, differences, in_postgresql, run_on, write_rows
 from tests.integration.test_warehouse_reading import NOW, WEEK, bad, row, source
 
-ROWS = 20_000
+ROWS = 50_000
 OF_OTHER_KINDS = {
     "prediction_invalid", "deviation_invalid", "outcome_not_finite", "no_true_label", "several_true_labels",
     "line_unreadable",
