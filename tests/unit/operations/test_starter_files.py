@@ -14,14 +14,7 @@ from monitor.operations.starter_files import EVERY_KIND, starter_config
 from monitor.warehouse.survey import Survey
 
 ACTING = {"automated-overconfidence", "lasting-overconfidence", "automated-accuracy-decrease"}
-WATCHING = {
-    "auc-decrease",
-    "ece-increase",
-    "lasting-auc-decrease",
-    "lasting-ece-increase",
-    "lasting-segments",
-    "score-shift",
-}
+WATCHING = {"lasting-segments", "auc-decrease", "ece-increase", "score-shift"}
 
 
 def rules_of(kind: str, must_be_right: float | None = None) -> dict[str, Rule]:
