@@ -17,7 +17,7 @@ from monitor.context import Monitor, utc_now
 from monitor.core import windows
 from monitor.core.baseline import Baseline, PinRefusal
 from monitor.core.counts import bin_counts
-from monitor.core.records import Window
+from monitor.core.records import Interval, Window
 from monitor.core.wording import count_of, from_to, moment
 from monitor.evaluation.baseline_checks import Concern
 from monitor.history.store import Store
@@ -66,7 +66,7 @@ def pin_command(
     with cli.monitor() as opened, status() as say:
         actor = cli.who(by)
         found = pin(
-            _asking_for(opened, min_pairs), start, end, by=actor, reason=reason, label=label, sources=names,
+            asking_for(opened, min_pairs), start, end, by=actor, reason=reason, label=label, sources=names,
             anyway=anyway, progress=say,
         )  # fmt: skip
     _show_found(found)
@@ -101,7 +101,7 @@ def pin_command(
         raise typer.Exit(cli.FAILED)
 
 
-def _asking_for(monitor: Monitor, min_pairs: int | None) -> Monitor:
+def asking_for(monitor: Monitor, min_pairs: int | None) -> Monitor:
     """The monitor with ``min_pairs`` in place of that of alerts.yaml."""
     if min_pairs is None:
         return monitor
@@ -176,15 +176,18 @@ def _show_found(found: Pinned) -> None:
     if found.summaries:
         table = plain_table("label", "rows", "ECE", title="What these weeks hold")
         for each in found.summaries:
-            ece = each.ece
-            limits = "" if ece.low is None or ece.high is None else f" ({ece.low:.4f} to {ece.high:.4f})"
-            value = "–" if ece.value is None else f"{ece.value:.4f}{limits}"
-            table.add_row(*cli.cells(each.subject.name, f"{each.rows:,}", value))
+            table.add_row(*cli.cells(each.subject.name, f"{each.rows:,}", ece_text(each.ece)))
         cli.out.print(table)
     for source, versions in found.versions.items():
         version_rows = ", ".join(f"{version} ({count_of(rows, 'row')})" for version, rows in versions.items())
         if version_rows:
             cli.out.print(f"{source}: model versions {version_rows}", markup=False, soft_wrap=True)
+
+
+def ece_text(ece: Interval) -> str:
+    """An ECE with its limits, for a table."""
+    limits = "" if ece.low is None or ece.high is None else f" ({ece.low:.4f} to {ece.high:.4f})"
+    return "–" if ece.value is None else f"{ece.value:.4f}{limits}"
 
 
 def _show_concerns(concerns: Sequence[Concern], *, pinned: bool) -> None:
