@@ -24,7 +24,7 @@ from tests.fakes.world import WEEKS, World, pinned_world
 
 pytestmark = pytest.mark.slow
 
-STEPS = 16  # stored steps of the run below; test_the_steps_are_all_tried says when it is another number
+STEPS = 18  # stored steps of the run below; test_the_steps_are_all_tried says when it is another number
 COMMAND = ("run", "weekly", "--week", WEEKS[10])
 # what differs between two honest runs: when, and by which process
 VOLATILE = {

@@ -27,7 +27,7 @@ raise SystemExit(demo.main())
 
 @pytest.mark.slow  # a Prefect server, and 18 weeks of 11 labels
 @pytest.mark.prefect
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1500)
 def test_make_demo_prints_what_the_readme_shows_and_leaves_no_process(tmp_path: Path) -> None:
     now = week(last_week("README.md"), UTC).end + timedelta(days=2)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("CALMON_", "PREFECT_"))}
