@@ -119,7 +119,7 @@ def test_a_replay_on_a_cluster_is_the_replay_of_one_process(world: World, schedu
         expected = document(replay(monitor.store, plan))
     rules = str(world.folder / "alerts.yaml")
     assert replay_flow(rules, 6, LAST, dask=scheduler) == expected
-    assert expected["as_given"]["same"] > 0
+    assert expected["present"]["incidents"] > 0
 
 
 @pytest.mark.parametrize("other", ["history", "rules"])
