@@ -48,7 +48,7 @@ STUDIES := tests/statistical tests/truth tests/unit/benchmarks
 SYSTEM := tests/system tests/browser tests/unit/docs/test_site.py tests/unit/flows/test_spread.py \
   $(addprefix tests/integration/test_,$(addsuffix .py,console_examples demo faults gate_closes gate_replica http http_lanes \
   http_schema idle_connections kill monitor_incidents prefect_flows secrets serve_killed slack_faults small_labels sources_apart \
-  version_and_serve wheel))
+  switch_concurrency version_and_serve wheel))
 
 # Of engines that read alike DuckDB is asked here, and each of them in `make test-engines`.
 test: install ## all tests but those of the whole system, of other engines, and the statistical and scale suites

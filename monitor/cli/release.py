@@ -17,7 +17,6 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.records import Annotation, Window
 from monitor.core.wording import clean
-from monitor.history.values import ANY
 from monitor.operations.annotate import AnnotationRefused, NewAnnotation, annotate
 from monitor.operations.pin_baseline import Pinned, PinSummary, pin
 from monitor.report.console import plain_table
@@ -62,18 +61,15 @@ def release(
 
 def _noted(opened: Monitor, source: str, version: str, at: datetime | None, by: str) -> Annotation:
     """The annotation of a release; it is made once. Raises UsageError for another time than it was noted with."""
-    key = f"release:{source}:{version}"
-    for stored in opened.store.annotations(source, ANY):
-        if stored.key == key:
-            if at not in (None, stored.at):
-                undo = f"calmon annotations remove {stored.id} --reason 'wrong time'"
-                raise cli.UsageError(
-                    f"this release is noted at {cli.stated(stored.at, opened.config.zone)}; else: {undo}"
-                )
-            return stored
+    text = f"release {version}"
+    stored = next((each for each in opened.store.annotations(source, None) if each.text == text), None)
+    if stored is not None and at in (None, stored.at):
+        return stored
+    if stored is not None:
+        undo = f"calmon annotations remove {stored.id} --reason 'wrong time'"
+        raise cli.UsageError(f"it is noted at {cli.stated(stored.at, opened.config.zone)}; if that is wrong: {undo}")
     try:
-        new = NewAnnotation(source, None, at or opened.clock(), f"release {version}", by, key)
-        return annotate(opened.store, new, opened.clock)[0]
+        return annotate(opened.store, NewAnnotation(source, None, at or opened.clock(), text, by), opened.clock)[0]
     except AnnotationRefused as refused:
         raise cli.UsageError(str(refused)) from refused
 

@@ -211,6 +211,9 @@ def test_a_release_is_noted_once_compared_with_the_weeks_before_and_says_what_pi
     other = calmon(world, *words, "--at", "2026-07-01T00:00")
     assert other.returncode == 2
     assert f"calmon annotations remove {noted.id}" in other.stderr
+    assert calmon(world, "annotations", "remove", noted.id, "--reason", "wrong time").returncode == 0
+    moved = calmon(world, *words, "--at", "2026-07-01T00:00")
+    assert "release v7 of tickets: noted at 2026-07-01 00:00 UTC" in moved.stdout
 
 
 def test_a_release_without_enough_rows_says_so_and_pins_nothing(tmp_path: Path) -> None:

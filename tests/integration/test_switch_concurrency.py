@@ -7,7 +7,6 @@ that are no longer stored, and transactions meet in the database.
 
 from __future__ import annotations
 
-import os
 import random
 import threading
 from collections import Counter
@@ -34,7 +33,7 @@ from monitor.warehouse.reader import Warehouse
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 WEEK = timedelta(weeks=1)
-SCHEDULES = {"postgresql": int(os.environ.get("TEST_SCHEDULES", "60")), "sqlite": 20}
+SCHEDULES = {"postgresql": 200, "sqlite": 40}
 CONFIG = """\
 version: 1
 sources: {tickets: {relation: nowhere, score_is: probability_of_label}}
