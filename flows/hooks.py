@@ -34,6 +34,7 @@ from monitor.config.model import AutomationConfig, Config, Route
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import Settings, load_settings
 from monitor.context import Monitor, utc_now
+from monitor.core.records import APPRISE
 from monitor.core.redaction import hide_at_the_edge
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
@@ -111,7 +112,7 @@ def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
         flow.name,
         state.message or "no message",
         utc_now(),
-        channel=to.channel,
+        channel=to.address,
         run=str(flow_run.id),
         url=url_for("flow-run", obj_id=flow_run.id),
         mention=to.mention,
@@ -120,7 +121,8 @@ def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
         with open_store(settings, writes=True, creates=False) as store:
             outage.refuse_full(store, utc_now())
             store.add_delivery(delivery_of(payload, kind="monitor", now=utc_now()))
-            drain(store, sender_of(settings), now=utc_now, worker=worker_id())
+            sender, beside = outage.sender_to(settings, to.address), to.address.startswith(APPRISE)
+            drain(store, sender, now=utc_now, worker=worker_id(), beside=beside)
     except (HistoryError, SQLAlchemyError) as failed:
         outage.report(settings, to, flow.name, f"{state.message}\n{failed}", utc_now())
 
@@ -130,8 +132,8 @@ def _monitor(settings: Settings, store: Store) -> Monitor:
     try:
         config = load_config(settings.config)
     except ConfigProblems:
-        to = _recipient_of_broken(settings)
-        routes = () if to is None else (Route(channel=to.channel, mention=to.mention, repeat=to.repeat),)
+        route = _route_of_broken(settings)
+        routes = () if route is None else (route,)
         automation = AutomationConfig(when_not_evaluated="keep")
         config = Config(version=1, sources={}, rules=(), automation=automation, routes=routes)
     return Monitor(
@@ -147,12 +149,11 @@ def recipient(settings: Settings) -> Recipient | None:
     try:
         config = load_config(settings.config)
     except ConfigProblems:
-        return _recipient_of_broken(settings)
-    route = config.critical_route
-    return None if route is None else Recipient(route.channel, route.mention, route.repeat)
+        return outage.recipient_of(_route_of_broken(settings))
+    return outage.recipient_of(config.critical_route)
 
 
-def _recipient_of_broken(settings: Settings) -> Recipient | None:
+def _route_of_broken(settings: Settings) -> Route | None:
     try:
         text = text_of(settings.config)
     except ConfigProblems:
@@ -161,13 +162,20 @@ def _recipient_of_broken(settings: Settings) -> Recipient | None:
         loaded = yaml.safe_load(text)
     except yaml.YAMLError:
         found = _CHANNEL.search(text)
-        return Recipient(found[1], None, USUAL_REPEAT) if found else None
+        return Route(channel=found[1], repeat=USUAL_REPEAT) if found else None
     routes = loaded.get("routes") if isinstance(loaded, Mapping) else None
     for route in routes if isinstance(routes, list) else ():
-        if isinstance(route, Mapping) and isinstance(route.get("channel"), str):
-            mention, repeat = route.get("mention"), route.get("repeat")
+        known = route if isinstance(route, Mapping) else {}
+        channel, apprise, mention = (known.get(key) for key in ("channel", "apprise", "mention"))
+        if isinstance(channel, str) or isinstance(apprise, str):
+            repeat = known.get("repeat")
             repeat_time = parse_duration(repeat) if isinstance(repeat, str) else None
             if repeat is not None and repeat_time is None:
                 repeat_time = USUAL_REPEAT
-            return Recipient(route["channel"], mention if isinstance(mention, str) else None, repeat_time)
+            return Route.model_construct(
+                channel=channel if isinstance(channel, str) else "",
+                apprise=apprise if isinstance(apprise, str) else None,
+                mention=mention if isinstance(mention, str) else None,
+                repeat=repeat_time,
+            )
     return None

@@ -6,6 +6,7 @@ Nothing that it sent can be edited or looked for, so what may have been sent is 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from html import unescape
 
 from monitor.alerting.slack.client import TransportError
 from monitor.config.environment import apprise_addresses
@@ -27,9 +28,13 @@ class AppriseSender:
         """The names that routes may have."""
         return tuple(self._addresses)
 
-    def send(self, delivery: Delivery, _root: Sent | None = None, /) -> Sent:
-        """Send a notice once, or raise TransportError."""
+    def send(self, delivery: Delivery, root: Sent | None = None, /) -> Sent:
+        """Send a notice, or the text of a message for Slack, once, or raise TransportError. There are no edits."""
+        if delivery.operation == "edit":
+            return root or Sent("", "")
         name, payload = delivery.channel.removeprefix(APPRISE), delivery.payload
+        top, _, rest = unescape(payload["text"]).partition(": ")
+        title, body = (payload.get("title", payload["text"]), payload["body"]) if "body" in payload else (top, rest)
         if name not in self._addresses:
             raise TransportError(f"CALMON_APPRISE has no {name!r}")
         try:
@@ -39,8 +44,8 @@ class AppriseSender:
         try:
             to = apprise.Apprise()
             understood = to.add(self._addresses[name])
-            kind = apprise.NotifyType(payload["type"])
-            done = understood and to.notify(title=payload["text"], body=payload["body"], notify_type=kind)
+            kind = apprise.NotifyType(payload.get("type", "info" if delivery.kind == "test" else "failure"))
+            done = understood and to.notify(title=title, body=body, notify_type=kind)
         except Exception as error:  # of any of its many receivers: the run must go on
             raise TransportError(f"Apprise failed for {name!r}: {type(error).__name__}") from error
         if not done:

@@ -104,13 +104,13 @@ def _messages(monitor: Monitor, teller: Teller, decision: IncidentDecision) -> t
 
 
 def _posted(monitor: Monitor, teller: Teller, incident: Incident) -> tuple[Incident, list[Delivery]]:
-    """A new message with its picture; none where no route takes the incident.
+    """A new message with its picture; none where no route with a channel takes the incident.
 
     One that is posted once more, since the one before was deleted or never sent, has another id.
     """
     route = route_of(monitor.config, incident)
     story = None if route is None else teller.of_incident(incident)
-    if route is None or story is None:
+    if route is None or not route.channel or story is None:
         return incident, []
     again = "" if incident.version == 1 else str(incident.version)
     payload = incident_message(story, incident, route, links_of(monitor.settings), again=again)

@@ -5,12 +5,12 @@ They have no threads and no edits, so each notice says all of it, with the addre
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from monitor.alerting.slack.blocks import hashed
 from monitor.alerting.slack.links import links_of
-from monitor.config.model import Route
+from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core.records import APPRISE, BURST, Delivery, Incident
 from monitor.incidents.life import IncidentDecision
@@ -75,14 +75,16 @@ def ending(monitor: Monitor, incident: Incident, top: str, lines: Sequence[str])
 
 def told_of(monitor: Monitor, incident: Incident) -> list[str]:
     """The receivers of the routes that had a notice of an incident since it was opened or came back."""
-    names = dict.fromkeys(each.apprise for each in monitor.config.routes if each.apprise is not None)
-    return [name for name in names if _is_stored(monitor, root_of(incident, name))]
+    return [name for name in _receivers(monitor.config) if _is_stored(monitor, root_of(incident, name))]
 
 
-def trial(payload: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The notice that goes with a test message in Slack."""
-    id = hashed(payload["metadata"]["event_payload"]["delivery_id"], name)
-    return _payload(name, "Test of calmon", [payload["text"]], "info", id)
+def messages_of(config: Config, incident: Incident) -> list[str]:
+    """The ids of the first messages about an incident: in Slack, and of every receiver that may have been told."""
+    return [*filter(None, [incident.root]), *(root_of(incident, name) for name in _receivers(config))]
+
+
+def _receivers(config: Config) -> list[str]:
+    return list(dict.fromkeys(each.apprise for each in config.routes if each.apprise is not None))
 
 
 def root_of(incident: Incident, name: str) -> str:

@@ -29,6 +29,7 @@ from monitor.config.settings import Settings, variables
 from monitor.config.unknown_variables import unknown_variables
 from monitor.context import utc_now
 from monitor.core.baseline import References, references_under
+from monitor.core.records import receiver_name
 from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.schedules import zone_of
 from monitor.core.source_settings import in_words
@@ -421,14 +422,15 @@ def asks(rule: Rule) -> str:
 
 
 def destination(rule: Rule, config: Config) -> str:
-    """The channel of a breach of this rule, source by source where that differs."""
+    """Where a breach of this rule is told, source by source where that differs."""
     if "slack" not in rule.actions:
         return "nowhere: the rule has no slack action"
     channels = {}
     for source in config.sources:
         if rule.match.source in (None, source):
             route = config.route_for(severity=rule.severity, source=source, label=rule.match.label, rule=rule.id)
-            channels[source] = route.channel if route else "nowhere: no route matches"
+            told = map(receiver_name, route.addresses) if route else ["nowhere: no route matches"]
+            channels[source] = " and ".join(told)
     if len(set(channels.values())) == 1:
         return next(iter(channels.values()))
     return ", ".join(f"{source}: {channel}" for source, channel in channels.items()) or "no source matches"

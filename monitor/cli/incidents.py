@@ -10,13 +10,13 @@ from typing import Annotated, Any, cast, get_args
 import typer
 
 from monitor.alerting.compose import delivery_words
-from monitor.alerting.notices import trial
+from monitor.alerting.notices import messages_of
 from monitor.alerting.slack.message import delivery_of, trial_message
 from monitor.cli import common as cli
 from monitor.config.durations import next_morning, parse_duration
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
-from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, Subject
+from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, Subject, receiver_name
 from monitor.core.wording import moment
 from monitor.operations import incident_actions
 from monitor.report.console import plain_table
@@ -66,8 +66,8 @@ def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
         incident = store.incident(id)
         story = None if incident.is_of_monitor else Teller.of(opened).of_incident(incident)
         events = store.incident_events(incident.id)
-        post = store.delivery_roots([incident.root] if incident.root else []).get(incident.root or "")
-    message = "no route took it" if post is None else delivery_words(post)
+        posts = store.delivery_roots(messages_of(opened.config, incident)).values()
+    message = ", ".join(dict.fromkeys(map(delivery_words, posts))) or "no route took it"
     if json_output:
         found = _row(incident) | {"message": message, "events": [_event(each) for each in events]}
         typer.echo(json.dumps(found, indent=1))
@@ -203,12 +203,11 @@ def trial_command(
         sent: list[Delivery] = []
         shown: list[tuple[str, Severity]] = []
         for level, route in _routes(opened.config, severity):
-            payload = trial_message(route.channel, level, cli.who(by), opened.clock(), route.mention, calls=mention)
-            sent.append(delivery_of(payload, kind="test", now=opened.clock()))
-            shown.append((route.channel, level))
-            if route.apprise is not None:
-                sent.append(delivery_of(trial(payload, route.apprise), kind="test", now=opened.clock()))
-                shown.append((f"{route.apprise} (Apprise)", level))
+            for to in route.addresses:
+                named = route.mention if to == route.channel else None
+                payload = trial_message(to, level, cli.who(by), opened.clock(), named, calls=mention)
+                sent.append(delivery_of(payload, kind="test", now=opened.clock()))
+                shown.append((receiver_name(to), level))
         for each in sent:
             opened.store.add_delivery(each)
         _deliver(opened)

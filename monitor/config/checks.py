@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from monitor.config.entries import Found, Written, entries, repeated
+from monitor.config.fields import EXAMPLES
 from monitor.config.model import Config, Rule
 from monitor.config.problems import Problem, meant
 from monitor.config.rule_checks import CHANGES, of_rule, reach
 from monitor.config.source_checks import of_source
-from monitor.config.yaml_document import Document
+from monitor.config.yaml_document import MERGE_KEY, Document
 from monitor.metrics.names import ACCUMULATES, metric_named
 
 
@@ -52,6 +53,10 @@ def _matched(rules: Sequence[Written], routes: Sequence[Written], sources: Seque
         yield from _unknown(entry, "CAL028", "source", sources)
     for route in routes:
         yield from _unknown(route, "CAL029", "rule", ids)
+        is_item, keys = isinstance(route.path[-1], int), {"channel", "apprise"}
+        if is_item and not keys & set(route.keys) and (*route.path, MERGE_KEY) not in route.document.broken:
+            summary = "a route has neither 'channel' nor 'apprise'"
+            yield route.document.problem("CAL005", route.path, summary, EXAMPLES["channel"], at_key=True)
 
 
 def _unknown(entry: Written, id: str, key: str, known: Sequence[str]) -> Found:

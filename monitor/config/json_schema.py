@@ -31,6 +31,8 @@ def json_schema() -> dict[str, Any]:
     models["SourceConfig"]["required"].remove("score_is")
     models["SourceConfig"] |= _ONLY_SOME_NEED_SCORE_IS
     models["Rule"]["oneOf"] = [{"required": ["metric"]}, {"required": ["test"]}]
+    models["Route"]["anyOf"] = [{"required": ["channel"]}, {"required": ["apprise"]}]
+    del models["Route"]["properties"]["channel"]["default"]
     made["properties"]["sources"]["minProperties"] = made["properties"]["rules"]["minItems"] = 1
     for path, keys in _meanings().items():
         for key, meaning in keys.items():

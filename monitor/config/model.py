@@ -34,7 +34,7 @@ from monitor.config.field_types import (
     Version,
     Words,
 )
-from monitor.core.records import LIMITING, ActionKind, Schedule, ScoreIs, Severity, Where
+from monitor.core.records import APPRISE, LIMITING, ActionKind, Schedule, ScoreIs, Severity, Where
 from monitor.metrics.names import NEEDS, WHOLE
 
 Condition = Literal["increase", "decrease", "above", "below", "accumulated"]
@@ -399,10 +399,15 @@ class Route(Strict):
     """Where messages of incidents go. The first route that matches takes an incident."""
 
     match: RouteMatch = RouteMatch()
-    channel: Name
+    channel: Name = ""
     apprise: Name | None = None
     mention: Mention | None = None
     repeat: Repeat = None
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where its messages go, as deliveries name it: the Slack channel first, if there is one."""
+        return tuple(filter(None, (self.channel, self.apprise and f"{APPRISE}{self.apprise}")))
 
 
 class Config(Strict):
@@ -458,6 +463,11 @@ class Config(Strict):
         """How many rules of a schedule share the false discovery rate: not plain ones, nor those that accumulate."""
         sharing = (rule for rule in self.rules_for(schedule) if not (rule.accumulates or rule.is_plain))
         return sum(rule.metric is not None for rule in sharing)
+
+    @property
+    def addresses(self) -> frozenset[str]:
+        """All places where messages go."""
+        return frozenset(address for route in self.routes for address in route.addresses)
 
     @property
     def critical_route(self) -> Route | None:

@@ -756,6 +756,15 @@ class Delivery:
         return self.state in ("dead", "not_sent") and self.root is not None and not self.attempts
 
 
+def receiver_name(address: str) -> str:
+    """The channel or receiver of a delivery for people.
+
+    >>> receiver_name("#ml"), receiver_name("apprise:oncall")
+    ('#ml', 'oncall (Apprise)')
+    """
+    return f"{address.removeprefix(APPRISE)} (Apprise)" if address.startswith(APPRISE) else address
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     """A note of a flow for ``calmon health`` and the watchdog; a newer one with the same ``key`` replaces it."""

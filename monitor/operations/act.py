@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.alerting import compose
+from monitor.alerting.notices import messages_of
 from monitor.automation.evidence import with_verdict
 from monitor.automation.switch import Evidence, after_run
 from monitor.config.model import Config
@@ -287,11 +288,14 @@ def _is_watched(config: Config, source: str, label: str | None) -> bool:
 
 def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:
     """The actions with their results, those of messages included."""
-    of = {p.incident.id: p.incident.root for p in pending if p.incident is not None}
+    of = {p.incident.id: p.incident for p in pending if p.incident is not None}
     # a message that waited for a token or a route is posted as another one
-    of |= {each.id: each.root for each in monitor.store.unresolved_incidents() if each.id in of}
-    posts = monitor.store.delivery_roots({root for root in of.values() if root is not None})
-    words = {id: compose.delivery_words(posts[root]) for id, root in of.items() if root in posts}
+    of |= {each.id: each for each in monitor.store.unresolved_incidents() if each.id in of}
+    ids = {id: messages_of(monitor.config, each) for id, each in of.items()}
+    posts = monitor.store.delivery_roots({each for found in ids.values() for each in found})
+    words = {
+        id: compose.delivery_words(posts[each]) for id, found in ids.items() for each in found[::-1] if each in posts
+    }
 
     def state_of(each: Pending) -> str:
         return each.state or (words.get(each.incident.id, NO_ROUTE) if each.incident is not None else NO_ROUTE)

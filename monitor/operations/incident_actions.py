@@ -116,7 +116,7 @@ def due_repeats(monitor: Monitor) -> list[Delivery]:
     their route; not where routes were read from a broken alerts.yaml.
     """
     if monitor.config.sources:
-        monitor.store.leave_channels(CHANNEL_ERRORS, {route.channel for route in monitor.config.routes})
+        monitor.store.leave_channels(CHANNEL_ERRORS, monitor.config.addresses)
     edits = [*end_silences(monitor), *send_untold(monitor), *compose.show_switches(monitor)]
     found = [_repeat(monitor, each) for each in monitor.store.incidents("open") if each.root is not None]
     calls = [each for each in (*found, *watchdog.reminders(monitor)) if each is not None]

@@ -80,8 +80,9 @@ def _notices(config: Config, now: datetime, done: Publication) -> list[Delivery]
     route = route or next(iter(config.routes), None)
     if route is None:
         return []
-    payload = lowered_message(done, now, channel=route.channel, mention=route.mention)
-    return [delivery_of(payload, kind="monitor", now=now)]
+    mentions = {route.channel: route.mention}
+    payloads = (lowered_message(done, now, channel=to, mention=mentions.get(to)) for to in route.addresses)
+    return [delivery_of(payload, kind="monitor", now=now) for payload in payloads]
 
 
 def lowered_message(done: Publication, now: datetime, *, channel: str, mention: str | None) -> Payload:

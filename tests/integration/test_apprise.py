@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from monitor.alerting.health.watchdog import watch_monitor
+from monitor.alerting.health import outage
+from monitor.alerting.health.watchdog import is_not_running_reported, note_failure, watch_monitor
 from monitor.cli import app
 from monitor.core.records import Delivery
+from monitor.operations.act import Pending, settled
 from monitor.operations.incident_actions import resolve
 from tests.fakes import slack
 from tests.fakes.alerts_world import CONFIG, AlertsWorld, Judged, alerts_world
@@ -21,6 +23,11 @@ from tests.fakes.world import make_world
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated")  # Apprise imports it on Python 3.11
 BOTH = CONFIG.replace('channel: "#ml-oncall",', 'channel: "#ml-oncall", apprise: oncall,')
+ALONE = (
+    BOTH
+    .replace('channel: "#ml-oncall", apprise: oncall, mention: "<!subteam^S0123>", repeat: 24h', "apprise: oncall")
+    .replace('{channel: "#ml-monitoring", repeat: 1w}', "{apprise: mail}")
+)  # fmt: skip
 RULE = "automated-overconfidence"
 BROKEN, WORSE, GOOD = (
     [Judged("billing", RULE, "breach", 0.12)], [Judged("billing", RULE, "breach", 0.2)],
@@ -162,3 +169,68 @@ def test_check_and_test_know_the_receivers(tmp_path: Path, oncall: Receiver) -> 
     assert "CALMON_APPRISE holds no list of names" in calmon("check", CALMON_APPRISE="json://127.0.0.1")[1]
     assert "oncall (Apprise) critical sent" in calmon("incidents", "test", **given)[1]
     assert [top for top, _, _ in oncall.came] == ["Test of calmon"]
+
+
+def test_routes_without_a_channel_tell_of_a_label_and_of_the_monitor_and_one_that_refuses_holds_up_nobody(
+    tmp_path: Path, oncall: Receiver
+) -> None:
+    assert "channel:" not in ALONE
+    with receiver() as mail:
+        both = f"oncall={oncall.address} mail={mail.address}"
+        with world_with(tmp_path, oncall, config=ALONE, apprise=both) as world:
+            oncall.refuses = True
+            others = [Judged("complaint", "ece-increase", "breach", 0.06), Judged("refund", RULE, "ok")]
+            world.evaluate("2026-W03", [*BROKEN, *others])
+            told = [top for top, _, _ in mail.came]
+            assert (told, oncall.came) == (["complaint has scores that do not match what turns out"], [])
+            oncall.refuses = False
+            for hours in (1, 2):
+                world.drain(world.clock.now + timedelta(hours=hours))
+            assert [top for top, _, _ in oncall.came] == ["billing must not act alone"]
+            assert {each.channel for each in world.deliveries()} == {"apprise:oncall", "apprise:mail"}
+            world.clock.now += timedelta(days=9)
+            for _ in range(2):
+                watch_monitor(world.monitor)
+                world.drain(world.clock.now + timedelta(minutes=15))
+            assert [top for top, _, _ in oncall.came[1:]] == ["Monitor: automation of tickets ended"]
+            note_failure(world.monitor.store, "calmon-weekly", "no such file", world.clock.now)
+            watch_monitor(world.monitor)
+            world.drain(world.clock.now + timedelta(minutes=15))
+            assert is_not_running_reported(world.monitor.store, world.monitor.config, world.clock.now)
+
+
+def test_check_incidents_and_a_run_say_how_it_went_with_a_route_without_a_channel(
+    tmp_path: Path, oncall: Receiver
+) -> None:
+    with world_with(tmp_path, oncall, config=ALONE) as world:  # there is no address of mail
+        world.evaluate("2026-W03", BROKEN)
+        pending = Pending("slack", "tickets", "billing", "", world.incident("billing"))
+        assert [each.state for each in settled(world.monitor, [pending])] == ["sent"]
+    made = make_world(tmp_path, config=ALONE)
+    given = {"CALMON_APPRISE": f"oncall={oncall.address}", "COLUMNS": "200"}
+
+    def calmon(*words: str) -> str:
+        return " ".join(CliRunner(env=made.environment | given).invoke(app, list(words)).output.split())
+
+    assert "Apprise failed a route names mail, which CALMON_APPRISE has not" in calmon("check")
+    assert "critical slack, disable_automation oncall (Apprise)" in calmon("check")
+    told = calmon("incidents", "test")
+    assert "oncall (Apprise) critical sent" in told
+    assert "mail (Apprise) info failed: CALMON_APPRISE has no 'mail'" in told
+
+
+def test_an_outage_of_the_history_is_told_of_its_end_too_without_a_channel(tmp_path: Path, oncall: Receiver) -> None:
+    with world_with(tmp_path, oncall, config=ALONE) as world:
+        settings, store, now = world.monitor.settings, world.monitor.store, world.clock.now
+        to = outage.recipient_of(world.monitor.config.critical_route)
+        assert to is not None
+        for _ in range(2):
+            outage.report(settings, to, "calmon-weekly", "no such file", now)
+        assert [(top, kind) for top, _, kind in oncall.came] == [("Monitor", "failure")]
+        assert oncall.came[0][1] == "the history cannot be used: no such file"
+        for _ in range(2):
+            outage.end(settings, store, now + timedelta(hours=2))
+        (top, text, kind) = oncall.came[-1]
+        assert (len(oncall.came), kind) == (2, "success")
+        assert top.startswith("The history can be used again")
+        assert text.endswith("(2 h 0 min).")

@@ -26,6 +26,7 @@ from monitor.core.records import (
     Severity,
     SwitchState,
     Window,
+    receiver_name,
 )
 from monitor.core.rejection_records import Rejections
 from monitor.core.rejection_words import fact, remedy
@@ -707,18 +708,24 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         for channel in sorted({d.channel for d in group}):
             waiting = [d for d in group if d.channel == channel]
             error = next((d.error for d in reversed(waiting) if d.error), "no error was noted")
-            messages = f"{count_of(len(waiting), 'message')} to {channel} {one if len(waiting) == 1 else many}"
+            messages = (
+                f"{count_of(len(waiting), 'message')} to {receiver_name(channel)} {one if len(waiting) == 1 else many}"
+            )
             nobody = reason == WatchReason.DELIVERY_STUCK and _reaches_nobody(observed, stuck, waiting)
             severity: Severity = "critical" if nobody else "warning"
-            text = f"{messages} {what}: {error}{_nothing_since(observed) if nobody else ''}"
-            yield HealthIssue(reason, severity, channel, text, do_now, channel=channel)
+            text = f"{messages} {what}: {error}{_nothing_since(observed, waiting) if nobody else ''}"
+            do = BESIDE if waiting[0].is_beside_slack else do_now
+            yield HealthIssue(reason, severity, channel, text, do, channel=channel)
     yield from _not_sent(observed, now)
 
 
-def _nothing_since(observed: Observed) -> str:
+BESIDE = "`calmon incidents test` tries every receiver; correct its address in CALMON_APPRISE"
+
+
+def _nothing_since(observed: Observed, lost: Sequence[Delivery]) -> str:
     """What is added where people are notified of nothing: since when, as the history knows it."""
     since = "so far" if observed.sent is None else f"since {observed.sent[1]:%Y-%m-%d %H:%M} UTC"
-    return f" Nothing has reached Slack {since}."
+    return f" Nothing has reached {'anybody' if lost[0].is_beside_slack else 'Slack'} {since}."
 
 
 def _reaches_nobody(observed: Observed, stuck: Sequence[Delivery], waiting: Sequence[Delivery]) -> bool:
@@ -743,14 +750,16 @@ def _not_sent(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     for channel in sorted({d.channel for d in lost}):
         mine = [d for d in lost if d.channel == channel]
         nobody = max(d.created_at for d in mine) > last
-        messages = f"{count_of(len(mine), 'message')} to {channel} {'was' if len(mine) == 1 else 'were'}"
+        beside = mine[0].is_beside_slack
+        what, variable = ("addresses", "CALMON_APPRISE") if beside else ("token", "CALMON_SLACK_BOT_TOKEN")
+        messages = f"{count_of(len(mine), 'message')} to {receiver_name(channel)} {'was' if len(mine) == 1 else 'were'}"
         yield HealthIssue(
             WatchReason.DELIVERY_NOT_SENT,
             "critical" if nobody else "warning",
             channel,
-            f"{messages} not sent and will not be: a process had no token, although messages had been sent before."
-            f"{_nothing_since(observed) if nobody else ''}",
-            "set CALMON_SLACK_BOT_TOKEN wherever calmon runs (`calmon check` says whose it is); "
+            f"{messages} not sent and will not be: a process had no {what}, although messages had been sent before."
+            f"{_nothing_since(observed, mine) if nobody else ''}",
+            f"set {variable} wherever calmon runs (`calmon check` says whose it is); "
             "`calmon incidents list` shows what the messages were about",
             channel=channel,
         )

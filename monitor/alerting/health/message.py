@@ -319,7 +319,8 @@ def history_back(since: datetime, now: datetime, *, channel: str) -> tuple[Paylo
     blocks = [header(f"{DONE} {title}"), section(was), context(f"as of {moment(now)}")]
     id = hashed("outage", since.isoformat(), "back")
     edit = payload_of(channel, title, blocks, id, "edit")
-    return edit, payload_of(channel, f"{DONE} *{title}.* {was}", [section(f"{DONE} *{title}.* {was}")], id, "news")
+    reply = payload_of(channel, f"{DONE} *{title}.* {was}", [section(f"{DONE} *{title}.* {was}")], id, "news")
+    return edit, reply | {"title": title, "body": was, "type": "success"}  # of which Slack is sent nothing
 
 
 def on_demand_failed(

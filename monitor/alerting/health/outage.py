@@ -23,15 +23,16 @@ from typing import IO, NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from monitor.alerting.apprise_sender import apprise_of
 from monitor.alerting.health import message
 from monitor.alerting.health.heartbeat import beat
-from monitor.alerting.slack.client import SlackSender, TransportError, sender_of
+from monitor.alerting.slack.client import TransportError, sender_of
 from monitor.alerting.slack.message import delivery_of
 from monitor.alerting.slack.outbox import find_or_send
-from monitor.config.model import Config
+from monitor.config.model import Config, Route
 from monitor.config.settings import Settings
-from monitor.context import Sent, utc_now
-from monitor.core.records import Delivery, Note
+from monitor.context import Sender, Sent, utc_now
+from monitor.core.records import APPRISE, Delivery, Note
 from monitor.history.errors import HistoryLost
 from monitor.history.store import Store
 
@@ -50,9 +51,16 @@ TRIED_NOTE, TRIED = "tried", 65_536
 class Recipient(NamedTuple):
     """Who is notified that the monitor failed; ``repeat`` None: notified once."""
 
-    channel: str
+    address: str
     mention: str | None
     repeat: timedelta | None = None
+
+
+def recipient_of(route: Route | None) -> Recipient | None:
+    """Whom a route notifies: in its channel, else through its receiver beside Slack."""
+    if route is None:
+        return None
+    return Recipient(route.addresses[0], route.mention if route.channel else None, route.repeat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,7 @@ def _own_file(settings: Settings) -> Path:
 
 def report(settings: Settings, to: Recipient, flow: str, error: str, now: datetime) -> None:
     """Report that the history cannot be used: once, then as often as the route repeats."""
-    sender = sender_of(settings)
+    sender = sender_to(settings, to.address)
     if sender is None:
         log.error("not sent: no token: %s", error)
         return
@@ -94,7 +102,12 @@ def report(settings: Settings, to: Recipient, flow: str, error: str, now: dateti
         _report(settings, sender, to, flow, error, now)
 
 
-def _report(settings: Settings, sender: SlackSender, to: Recipient, flow: str, error: str, now: datetime) -> None:
+def sender_to(settings: Settings, address: str) -> Sender | None:
+    """What sends to a channel, or to a receiver beside Slack; None where its token or address is not set."""
+    return apprise_of(settings) if address.startswith(APPRISE) else sender_of(settings)
+
+
+def _report(settings: Settings, sender: Sender, to: Recipient, flow: str, error: str, now: datetime) -> None:
     """Send the message or a due reminder, unless another process has sent it."""
     outage = _read(settings) or Outage(since=now.isoformat())
     if outage.told and (to.repeat is None or now - datetime.fromisoformat(outage.told) < to.repeat):
@@ -116,9 +129,9 @@ def _report(settings: Settings, sender: SlackSender, to: Recipient, flow: str, e
 def report_lost(settings: Settings, config: Config, what: str, error: HistoryLost) -> None:
     """Report a failure to the heartbeat, and send the message or a due reminder. ``what`` needed the history."""
     beat(settings.heartbeat_url, failed=str(error))
-    route = config.critical_route
-    if route is not None:
-        report(settings, Recipient(route.channel, route.mention, route.repeat), what, str(error), utc_now())
+    to = recipient_of(config.critical_route)
+    if to is not None:
+        report(settings, to, what, str(error), utc_now())
 
 
 def end(settings: Settings, store: Store, now: datetime) -> None:
@@ -132,7 +145,8 @@ def end(settings: Settings, store: Store, now: datetime) -> None:
         log.error("the history still takes nothing more: %s", error)
         return
     with _claimed(file_of(settings)):
-        outage, sender = _read(settings), sender_of(settings)
+        outage = _read(settings)
+        sender = sender_to(settings, outage.channel if outage is not None else "")
         if outage is None:  # another process has ended it meanwhile
             return
         if sender is not None and not _has_ended(settings, sender, outage, now):
@@ -159,7 +173,7 @@ def refuse_full_still(settings: Settings, store: Store, now: datetime) -> None:
         refuse_full(store, now)
 
 
-def _has_ended(settings: Settings, sender: SlackSender, outage: Outage, now: datetime) -> bool:
+def _has_ended(settings: Settings, sender: Sender, outage: Outage, now: datetime) -> bool:
     """Whether the message of the outage, if Slack has one, says that it is over, or never can."""
     since = datetime.fromisoformat(outage.since).astimezone(UTC)
     edit, reply = message.history_back(since, now, channel=outage.channel)
@@ -177,7 +191,7 @@ def _has_ended(settings: Settings, sender: SlackSender, outage: Outage, now: dat
     return True
 
 
-def _unanswered(sender: SlackSender, outage: Outage, since: datetime) -> Sent | None:
+def _unanswered(sender: Sender, outage: Outage, since: datetime) -> Sent | None:
     """Where the message is that Slack may have accepted without an answer; None if it is in no place."""
     id = message.outage_id(since, outage.number)
     return sender.find(Delivery(id, "monitor", outage.channel, {}, created_at=since))
@@ -186,7 +200,7 @@ def _unanswered(sender: SlackSender, outage: Outage, since: datetime) -> Sent | 
 def _message(settings: Settings, outage: Outage, to: Recipient, flow: str, error: str, now: datetime) -> Delivery:
     since = datetime.fromisoformat(outage.since).astimezone(UTC)
     payload = message.history_down(
-        flow, error, since, now, channel=outage.channel if outage.ts else to.channel, mention=to.mention,
+        flow, error, since, now, channel=outage.channel if outage.ts else to.address, mention=to.mention,
         repeat=to.repeat, number=outage.number, ttl_s=settings.gate_ttl_s,
     )  # fmt: skip
     made = delivery_of(payload, kind="monitor", now=since)  # from then on it may be in the channel

@@ -105,7 +105,7 @@ def observed(
             (each.source, each.label) for each in store.unresolved_incidents() if each.root is not None
         ),
         with_scores=frozenset(source for source, _ in store.thresholds()),
-        channels=frozenset(route.channel for route in config.routes),
+        channels=frozenset(route.addresses[0] for route in config.routes),
         sent=store.sent_between(),
         has_buttons=has_buttons,
         too_few=frozenset(
@@ -232,19 +232,21 @@ def _update(
 
 def is_reported(monitor: Monitor) -> bool:
     """Whether the monitor's incident has a message, and says that something could not be read or judged."""
-    return any(_says(each, troubles.NOT_JUDGED) for each in monitor.store.unresolved_incidents(of_monitor=True))
+    return any(_messages_saying(monitor.store, monitor.config, troubles.NOT_JUDGED))
 
 
-def _says(incident: Incident, reasons: Collection[str]) -> bool:
-    return incident.root is not None and not set(reasons).isdisjoint(incident.reasons)
+def _messages_saying(store: Store, config: Config, reasons: Collection[str]) -> Iterator[Delivery]:
+    """The first messages of the monitor's incidents with one of these reasons."""
+    for incident in store.unresolved_incidents(of_monitor=True):
+        if not set(reasons).isdisjoint(incident.reasons):
+            yield from filter(None, (store.message(id)[0] for id in notices.messages_of(config, incident)))
 
 
 def is_not_running_reported(store: Store, config: Config, now: datetime) -> bool:
     """Whether a message says that the monitor does not work, and is no older than its route's ``repeat``."""
     route = config.critical_route
     repeat = (route.repeat if route is not None else None) or issues.RECENT
-    open_now = [i for i in store.unresolved_incidents(of_monitor=True) if _says(i, troubles.NOT_RUNNING)]
-    posts = [each for i in open_now for each in store.thread(i.root or "") if each.id == i.root]
+    posts = _messages_saying(store, config, troubles.NOT_RUNNING)
     return any(post.sent_at is not None and now - post.sent_at < repeat for post in posts)
 
 
@@ -320,7 +322,7 @@ class WatchRound:
 
     def _post(self, change: TroubleChange) -> tuple[Incident, list[Delivery]]:
         route = route_for(change, self.monitor.config)
-        if route is None or not change.findings or change.after.state != "open":
+        if route is None or not route.channel or not change.findings or change.after.state != "open":
             return change.after, []
         version = change.after.version + (change.after == change.before)
         incident = replace(change.after, version=version)
@@ -456,4 +458,6 @@ def route_for(change: TroubleChange, config: Config) -> Route | None:
     taken = config.route_for(severity=change.after.severity, source="", label=None, rule="")
     refused = {finding.channel for finding in change.findings} - {""}
     candidates = [route for route in (taken, *config.routes) if route is not None]
-    return next((route for route in candidates if route.channel not in refused), candidates[0] if candidates else None)
+    return next(
+        (route for route in candidates if route.addresses[0] not in refused), candidates[0] if candidates else None
+    )

@@ -197,7 +197,7 @@ def test_a_message_that_slack_refused_is_not_looked_for_and_goes_where_the_route
     settings = settings_with(world, workspace)
     workspace.fail("chat.postMessage", REFUSED)
     outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
-    outage.report(settings, TO._replace(channel="#ml-oncall"), "calmon-watchdog", "gone", NOW + HOUR)
+    outage.report(settings, TO._replace(address="#ml-oncall"), "calmon-watchdog", "gone", NOW + HOUR)
     assert len(workspace.shown("ml-oncall")) == 1
     assert workspace.asked("conversations.history") == 0
 
