@@ -123,10 +123,9 @@ def _sample_at(
     That is the case with too few rows unless this depth is the ``last``. A plain rule pools none.
     """
     used = rule_input.counts[: 1 if rule.is_plain else depth * rule.for_windows]
-    counts = rows_of(rule, pooled(used))
     split = () if rule.is_plain or rule.for_windows == 1 else _groups(used, depth)
     sample = RuleSample(
-        counts,
+        pooled(used),
         rule,
         rule_input.subject,
         rule_input.window,
@@ -137,6 +136,7 @@ def _sample_at(
         tuple(sum(rows_of(rule, window).rows for window in group) for group in split),
         new_version=rule_input.new_version,
         week_correlation=rule_input.week_correlation,
+        recent=rule_input.counts,
     )
     return sample if last or (sample.enough and sample.spread) else None
 
@@ -294,8 +294,7 @@ def _since(sample: RuleSample, rule_input: RuleInput, fine: int) -> RuleSample:
     """The windows of a pool since the one that was fine, by its place from the newest; that is one if need be."""
     after = pooled(rule_input.counts[:fine]) if fine else None
     depth = fine if after is not None and _may_speak(sample, after) else fine + 1
-    counts = rows_of(sample.rule, pooled(rule_input.counts[:depth]))
-    return replace(sample, counts=counts, depth=depth, pooled_from=sample.depth)
+    return replace(sample, rows=pooled(rule_input.counts[:depth]), depth=depth, pooled_from=sample.depth)
 
 
 def _beside(sample: RuleSample, together: Comparison) -> dict[str, Any]:
@@ -364,7 +363,7 @@ def _or_of_newest(found: Sequence[tuple[RuleSample, RuleInput, Comparison]], lev
     """
     evidence = [comparison for _, _, comparison in found]
     asked = {
-        place: in_bins(replace(sample, counts=rows_of(sample.rule, rule_input.counts[0]), depth=1))
+        place: in_bins(replace(sample, rows=rule_input.counts[0], depth=1))
         for place, (sample, rule_input, comparison) in enumerate(found)
         if _looks_alone(sample, rule_input) and not _is_breach(comparison, level)
     }

@@ -106,7 +106,7 @@ def _in_trouble(found: Diagnosis, breaches: Sequence[Verdict], facts: LabelFacts
 
 def problem_of(verdict: Verdict, facts: LabelFacts) -> LabelProblem:
     """What a breach says is wrong. One of an ECE says in which direction where the scores as a whole are off."""
-    if verdict.reason in (Reason.DISTRIBUTION_SHIFTED, Reason.TRAFFIC_MIX, Reason.CLASS_MIX):
+    if verdict.reason in (Reason.DISTRIBUTION_SHIFTED, Reason.TRAFFIC_MIX):
         return LabelProblem.SHIFTED
     if verdict.metric in _CALIBRATION:
         return direction_of(verdict, facts)

@@ -44,7 +44,7 @@ from monitor.evaluation.accumulated import (
     value_of,
 )
 from monitor.evaluation.comparisons import gates, pooled, without_evidence
-from monitor.evaluation.data import RuleInput, SourceData, WindowCounts, evidence_windows, promise_in, rows_in, rows_of
+from monitor.evaluation.data import RuleInput, SourceData, WindowCounts, evidence_windows, promise_in, rows_in
 from monitor.evaluation.rule_metrics import (
     POWER,
     RuleSample,
@@ -265,7 +265,7 @@ def _comparison(
         "suspected": lead.suspected,
         "path": [[w.name, n, None, round(of.value or 0.0, 6), rounded_evidence(found)] for w, n, of, found in steps],
         **(alone if beyond and windows > 1 else {}),
-        **(_mix(rule, rule_input, evaluation, now, then) if beyond and shared["sure"] else {}),
+        **(_mix(rule, rule_input, evaluation) if beyond and shared["sure"] else {}),
     }
     return Comparison(
         rule_input.subject, rule_input.window, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in,
@@ -276,16 +276,14 @@ def _comparison(
     )  # fmt: skip
 
 
-def _mix(rule: Rule, each: RuleInput, evaluation: EvaluationConfig, now: Interval, then: Interval) -> dict[str, Any]:
-    """Whether another share of true items explains the rise of an ECE, by all windows that may be pooled."""
-    if rule.measure != "ece" or now.value is None or then.value is None:
-        return {}
-    counts, windows = rows_of(rule, pooled(each.counts)), len(each.counts)
+def _mix(rule: Rule, each: RuleInput, evaluation: EvaluationConfig) -> dict[str, Any]:
+    """Whether another share of true items explains the change, by all windows that may be pooled."""
+    counts, windows = pooled(each.counts), len(each.counts)
     known = RuleSample(
         counts, rule, each.subject, each.window, each.baseline, evaluation, windows, new_version=each.new_version
     )
     sample = in_bins(known)
-    return explained_by_mix(sample, now.value - then.value) if sample.usable else {}
+    return explained_by_mix(sample) if sample.usable else {}
 
 
 def _rows(parts: Parts) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, population_edges
-from monitor.core.counts import BinCounts, Counts
+from monitor.core.counts import BinCounts, Counts, pool
 from monitor.core.records import Interval, Subject, Window
 from monitor.evaluation.data import rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
@@ -33,7 +33,7 @@ from monitor.inference.change import (
     mce_level_ps,
     mover,
 )
-from monitor.inference.class_mix import CHANGED, class_mix
+from monitor.inference.class_mix import at_share, class_mix
 from monitor.inference.detectability import (
     ece_increase_detectables,
     ece_level_detectables,
@@ -62,7 +62,7 @@ WINDOW, BASELINE = 0, 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleSample:
-    """The rows (``counts``) of one or more windows up to ``window``, for one rule on one subject.
+    """The rows of one or more windows up to ``window``, for one rule on one subject (``counts``: those it is about).
 
     ``depth`` windows were pooled for each of the k windows that the rule asks for (0: of one of those k alone, whose
     time is not known). A
@@ -73,10 +73,11 @@ class RuleSample:
     ``new_version``: the rows have a model version that the baseline has not. ``rate`` is that of the decision: a
     p-value below it is significant in the family, whatever the others in it are (None: the rule is judged by itself).
     ``pooled_from`` is the depth of the pool of which these are the newest windows (0: they are all of it).
-    ``week_correlation`` is that of two rows of one week, in what the rule compares.
+    ``week_correlation`` is that of two rows of one week, in what the rule compares. ``recent`` are the rows of each
+    window that may be pooled.
     """
 
-    counts: Counts
+    rows: Counts
     rule: Rule
     subject: Subject
     window: Window
@@ -93,6 +94,12 @@ class RuleSample:
     rate: float | None = None
     pooled_from: int = 0
     week_correlation: float = 0.0
+    recent: tuple[Counts, ...] = ()
+
+    @property
+    def counts(self) -> Counts:
+        """The rows of the population that the rule is about."""
+        return rows_of(self.rule, self.rows)
 
     @property
     def decision_rate(self) -> float:
@@ -267,8 +274,8 @@ def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, 
     each_counts = [rows_of(sample.rule, group) for sample, group in groups]
     found: list[dict[str, Any]] = [{"n": counts.rows, "value": None, "beyond": False} for counts in each_counts]
     alone = {
-        place: in_bins(replace(sample, counts=counts))
-        for place, ((sample, _), counts) in enumerate(zip(groups, each_counts, strict=True))
+        place: in_bins(replace(sample, rows=group))
+        for place, ((sample, group), counts) in enumerate(zip(groups, each_counts, strict=True))
         if counts.w.any()
     }
     usable = [place for place, sample in alone.items() if sample.usable]
@@ -473,45 +480,65 @@ def _increased(sample: RuleSample, now: Interval, worst: dict[str, Any], then: I
     asks_traffic = sample.rule.measure == "ece" and may_be_breach
     p_rate = ece_rate_p(*sample.pair, confidence=evaluation.confidence) if asks_traffic else None
     rebinned = {"rebinned": True, "comparable": aligned.comparable} if aligned.rebinned else {}
-    mix = explained_by_mix(sample, now.value - then.value) if may_be_breach else {}
+    mix = explained_by_mix(sample) if may_be_breach else {}
     return Measurement(now, p_value, then, mover(then, now), p_rate, worst | rebinned | mix)
 
 
-def explained_by_mix(sample: RuleSample, rise: float) -> dict[str, Any]:
-    """Whether a changed share of true items alone explains a label's rise; empty where it cannot.
+def explained_by_mix(sample: RuleSample) -> dict[str, Any]:
+    """Whether a changed share of true items alone explains a label's change; empty where it cannot.
 
+    It does where only the share changed and the rows are no breach beside the baseline's at the new share. It cannot
+    where every row is a label that was given, since the share of true items is then the accuracy.
     Of all labels together nothing is said: one label at fault looks like another share of true items among them.
     """
-    of_label = sample.subject.label is not None and sample.counts.score_is == "probability_of_label"
-    may_explain = of_label and not sample.new_version and share_may_change(sample.counts, sample.frozen)
-    found = class_mix(*sample.tables) if may_explain else None
-    if found is None:
+    rows, baseline = sample.rows, _required(sample.baseline)
+    if sample.subject.label is None or rows.score_is != "probability_of_label" or sample.new_version:
         return {}
-    expected = found.expected_rise(sample.rule.measure)
-    explains = found.only_share_changed and expected > 0 and rise - expected <= sample.rule.threshold
+    week, lately, frozen = (
+        binned(each, baseline.edges["all"]) for each in (rows, pool(sample.recent or (rows,)), baseline.counts)
+    )
+    found = class_mix(week, frozen, lately)
+    if found is None or not all(bool((each.predicted == 0).any()) for each in (rows, baseline.counts)):
+        return {}
+    at_new = replace(baseline, counts=at_share(baseline.counts, found.told))
+    if not share_may_change(rows, at_new.counts, sample.decision_rate):
+        return {}
+    ((then, _),) = _intervals([sample], BASELINE)
+    expected, is_breach = _beside_expected(in_bins(replace(sample, baseline=at_new)))
     numbers = {
         "now": found.now,
         "then": found.then,
+        "told": found.told,
         "p_value": found.p_value,
         "fit": found.fit,
         "scores": found.scores,
         "is_separable": found.is_separable,
-        "expected_rise": expected,
-        "explains": explains,
+        "expected_rise": expected - (then.value or 0.0),
+        "explains": found.only_share_changed and not is_breach,
     }
     return {"class_mix": numbers}
 
 
-def share_may_change(now: Counts, then: Counts) -> bool:
-    """Whether another share of true items can be an excuse for a change of a label's calibration.
+def share_may_change(now: Counts, expected: Counts, rate: float) -> bool:
+    """Whether another share of true items can be an excuse: not where rows that act lost more accuracy than it brings.
 
-    It cannot where every row is a label that was given, since the share of true items is then the accuracy; and it is
-    none where the rows that act alone are right less often than in the baseline.
+    ``expected`` are the rows of the baseline at the new share; a p-value below ``rate`` is significant.
     """
-    if not (now.predicted == 0).any() or not (then.predicted == 0).any():
-        return False
-    fall = levels.decrease_test("automated_accuracy", now, then, 0.95).p_value
-    return fall is None or fall >= CHANGED
+    fall = levels.decrease_test("automated_accuracy", now, expected, 0.95).p_value
+    return fall is None or fall >= rate
+
+
+def _beside_expected(sample: RuleSample) -> tuple[float, bool]:
+    """The metric of the baseline at the new share, and whether the rows would be a breach beside it.
+
+    A rule whose evidence is of more windows than these does not ask whether these alone are significant.
+    """
+    if not sample.usable:
+        return 0.0, True
+    ((now, _),), ((then, _),) = _intervals([sample], WINDOW), _intervals([sample], BASELINE)
+    (p_value,) = p_values_of([sample])
+    is_sure = p_value is not None and p_value < sample.decision_rate
+    return then.value or 0.0, (is_sure or sample.rule.accumulates) and exceeds_threshold(sample.rule, now, then)
 
 
 def _plain_changes(samples: Sequence[RuleSample]) -> list[Measurement]:
@@ -520,6 +547,8 @@ def _plain_changes(samples: Sequence[RuleSample]) -> list[Measurement]:
         samples, _intervals(samples, WINDOW), _intervals(samples, BASELINE), strict=True
     ):
         test, detail = _change_test(sample)
+        if test.p_value is not None and test.p_value < sample.evaluation.false_discovery_rate:
+            detail |= explained_by_mix(sample)
         found.append(Measurement(now, test.p_value, then, (test.low, test.high), detail=detail))
     return found
 

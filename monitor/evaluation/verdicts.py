@@ -1,7 +1,8 @@
 """(evidence, rule) -> verdict with its named reason. Pure: no clock, no store, no random number.
 
 A breach needs two things: the debiased value (or change) past the threshold, *and* an adjusted
-p-value below the false discovery rate. With the first alone, the outcome is "unconfirmed". "ok" means
+p-value below the false discovery rate. With the first alone, the outcome is "unconfirmed", and so is a
+change that another share of true items explains. "ok" means
 that the value is within the threshold and that the rows could have shown otherwise. "Not enough
 evidence" is an outcome of its own. A rule with ``certainty: none`` needs only the first, in enough
 rows, as textbooks decide.
@@ -91,7 +92,8 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     checks = (*evidence.checks, beyond, *running, significant)
     if beyond.passed and streak.passed and significant.passed:
         reason, causes = _breach(rule, evidence, rate)
-        return VerdictDecision("unconfirmed" if reason in rule.mute else "breach", reason, (*checks, *causes))
+        is_lawful = reason in ("class_mix", *rule.mute)
+        return VerdictDecision("unconfirmed" if is_lawful else "breach", reason, (*checks, *causes))
     checks += (DecisionCheck("could_be_seen", evidence.adequate),)
     if not evidence.adequate:
         return VerdictDecision("not_evaluated", Reason.TOO_FEW_ROWS, checks)
@@ -136,24 +138,20 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
     """The reason of a breach, with the checks for changed behaviour and class mix that it depends on."""
     if rule.test is not None:
         return Reason.DISTRIBUTION_SHIFTED, ()
-    if rule.condition == "decrease":
-        return Reason.DECREASED, ()
-    if rule.condition not in ("increase", "accumulated"):
-        return Reason.BELOW_THRESHOLD if rule.condition == "below" else Reason.ABOVE_THRESHOLD, ()
-    plain = Reason.INCREASED
-    if rule.condition == "accumulated":
-        plain = Reason.BELOW_THRESHOLD if ACCUMULATES.get(rule.measure) == "below" else Reason.ABOVE_THRESHOLD
+    if not rule.compares:
+        falls = rule.condition == "below" or (rule.accumulates and ACCUMULATES.get(rule.measure) == "below")
+        return Reason.BELOW_THRESHOLD if falls else Reason.ABOVE_THRESHOLD, ()
+    plain = Reason.DECREASED if rule.condition == "decrease" else Reason.INCREASED
     causes: tuple[DecisionCheck, ...] = ()
-    if evidence.p_rate is not None:
-        # p_rate detects changed behaviour only: if it is not small, the rise comes from other traffic
-        causes = (DecisionCheck("behaviour", evidence.p_rate < rate),)
-        if not causes[0].passed:
-            return Reason.TRAFFIC_MIX, causes
-    class_mix = evidence.detail.get("class_mix")
-    if class_mix is None:
+    if class_mix := evidence.detail.get("class_mix"):
+        causes = (DecisionCheck("class_mix", class_mix["explains"]),)
+        if causes[0].passed:
+            return Reason.CLASS_MIX, causes
+    if evidence.p_rate is None:
         return plain, causes
-    mix = DecisionCheck("class_mix", class_mix["explains"])
-    return Reason.CLASS_MIX if mix.passed else plain, (*causes, mix)
+    # p_rate detects changed behaviour only: if it is not small, the rise comes from other traffic
+    behaviour = DecisionCheck("behaviour", evidence.p_rate < rate)
+    return plain if behaviour.passed else Reason.TRAFFIC_MIX, (*causes, behaviour)
 
 
 def _with_blocked_ranges(rule: Rule, verdict: Verdict, acts_from: Callable[[str | None], float] | None) -> Verdict:

@@ -147,7 +147,7 @@ def _of_rule(
 
 def _is_out_of_reach(sample: RuleSample) -> bool:
     """Whether no truth can be beyond the threshold, as verdicts decide it; a distance of 0 also means that all are."""
-    return sample.detectable == 0 and not beyond_alone([(sample, sample.counts)])[0]["beyond"]
+    return sample.detectable == 0 and not beyond_alone([(sample, sample.rows)])[0]["beyond"]
 
 
 def _counts_of_windows(rule: Rule) -> Sequence[int]:
@@ -167,8 +167,7 @@ def _sample(
 ) -> RuleSample:
     source = config.sources[subject.source]
     parameters = cost_parameters(source, subject.label) if rule.measure in cost.ON_GROUPS else ()
-    rows = rows_of(rule, counts)
-    return RuleSample(rows, rule, subject, typical.window, baseline, config.evaluation, 1, parameters, rate=rate)
+    return RuleSample(counts, rule, subject, typical.window, baseline, config.evaluation, 1, parameters, rate=rate)
 
 
 def scaled(counts: Counts, share: float) -> Counts:

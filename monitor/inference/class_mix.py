@@ -1,20 +1,21 @@
-"""Does a changed share of true items alone explain a change of calibration?
+"""Does a changed share of true items alone explain what changed, and what would the baseline be at the new share?
 
-Under *prior shift* a label becomes more or less frequent, while items with it and items without it are scored as
-before. Then the odds of a hit at each score are multiplied by one factor: a classifier that was calibrated at the old
-share is not calibrated at the new one (Saerens, Latinne & Decaestecker 2002).
+Under *prior shift* (label shift) a label becomes more or less frequent, while items with it and items without it are
+scored as before. Then the odds of a hit at each score are multiplied by one factor: a classifier that was calibrated at
+the old share is not calibrated at the new one (Saerens, Latinne & Decaestecker 2002). The baseline's rows, true ones
+and others weighed anew (Lipton, Wang & Smola 2018), are what the window's would be: every metric of them follows.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from monitor.core.counts import BinCounts
+from monitor.core.counts import BinCounts, Counts
 from monitor.inference.tails import chi_square
 
 Floats = npt.NDArray[np.float64]
@@ -23,29 +24,30 @@ LEAST = 5.0
 """The expected rows of a cell below which bins are merged, as usual for a chi-square test."""
 CHANGED = 0.01
 """The p-value below which the share of true items counts as changed."""
-FITS = 0.05
+FITS = 0.001
 """The p-value from which on the scores of true items and of other items count as unchanged."""
+WITHIN = 2.0
+"""The standard errors of the share that scores tell by which the share used may differ from it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassMix:
-    """The share of true items ``now`` and ``then``, the p-value of their difference, and the errors that they imply.
+    """The share of true items ``now`` and ``then``, and the p-value of their difference.
 
-    ``fit`` is the p-value for "true items, and others, are scored as before". ``ece`` and ``mce`` are those of the
-    baseline's rows, without noise, at the new share, ``ece_then`` and ``mce_then`` at their own. ``separated`` is the
-    p-value for "true items, and others, have the same scores" in the baseline: then any fault looks like another share.
+    ``told`` is the share nearest to that of now which the scores alone allow: a fault loses true items, but its scores
+    do not lie as those of fewer true items would.
+
+    ``fit`` is the p-value for "true items, and others, are scored as before". ``separated`` is the p-value for "true
+    items, and others, have the same scores" in the baseline: then any fault looks like another share.
     ``scores`` is the one-sided p-value for "the scores lie as before": with another share of true items they lie nearer
     to those of true items, or of the others, while a fault leaves them where they were.
     """
 
     now: float
     then: float
+    told: float
     p_value: float
     fit: float
-    ece: float
-    mce: float
-    ece_then: float
-    mce_then: float
     separated: float
     scores: float
 
@@ -64,44 +66,67 @@ class ClassMix:
         """Whether only the share of true items changed, as far as these rows show."""
         return self.p_value < CHANGED and self.fits
 
-    def expected_rise(self, metric: str) -> float:
-        """The rise of ``metric`` (ece or mce) at the new share."""
-        return self.ece - self.ece_then if metric == "ece" else self.mce - self.mce_then
 
+def class_mix(window: BinCounts, baseline: BinCounts, recent: BinCounts | None = None) -> ClassMix | None:
+    """The class mix of two samples in the same bins; None where one of them has no true items, or no others.
 
-def class_mix(window: BinCounts, baseline: BinCounts) -> ClassMix | None:
-    """The class mix of two samples in the same bins; None where one of them has no true items, or no others."""
-    now, then = _by_class(window), _by_class(baseline)
+    ``recent`` are the window and some before it, which tell whether share and scores changed: one window may have too
+    few rows to tell a season from a fault.
+    """
+    now, then, lately = (_by_class(each) for each in (window, baseline, recent or window))
     if not (now.sum(axis=1) > 0).all() or not (then.sum(axis=1) > 0).all():
         return None
-    share_now, share_then = (float(each[0].sum() / each.sum()) for each in (now, then))
-    statistic, freedom = _table(np.array([now.sum(axis=1), then.sum(axis=1)]))
+    share_now, share_then, share_lately = (float(each[0].sum() / each.sum()) for each in (now, then, lately))
+    statistic, freedom = _table(np.array([lately.sum(axis=1), then.sum(axis=1)]))
     fit = [_table(_merged(np.array([now[k], then[k]]))) for k in (0, 1)]
-    shape = then / then.sum(axis=1, keepdims=True)
     apart = _table(_merged(then))
+    moved, error = _moved(lately.sum(axis=0), then)
+    nearest = float(np.clip(share_now, share_then + moved - WITHIN * error, share_then + moved + WITHIN * error))
+    towards = math.copysign(1.0, share_lately - share_then)
     return ClassMix(
         share_now,
         share_then,
+        float(np.clip(nearest, min(share_now, share_then), max(share_now, share_then))),
         _p_value(statistic, freedom),
         _p_value(sum(s for s, _ in fit), sum(f for _, f in fit)) if any(f for _, f in fit) else 1.0,
-        *_errors(shape, share_now, baseline),
-        *_errors(shape, share_then, baseline),
         _p_value(*apart) if apart[1] else 1.0,
-        _moved(now.sum(axis=0), then, towards=math.copysign(1.0, share_now - share_then)),
+        float(ndtr(-towards * moved / error)) if math.isfinite(error) else 1.0,
     )
 
 
-def _moved(now: Floats, then: Floats, towards: float) -> float:
-    """The p-value for a mean of the baseline's hit rates at the scores that moved no more than by chance, one-sided.
+def at_share(counts: Counts, share: float) -> Counts:
+    """The rows as they would be if this ``share`` of them were true and both classes were scored as they are.
 
-    ``now`` (M,) are rows by bin, ``then`` (2, M) those of the baseline by class. Of all statistics of the scores this
-    is the one in which a small change of the share of true items shows most.
+    >>> from monitor.core.counts import counts_from_rows
+    >>> found = at_share(counts_from_rows([0.8] * 10, [1] * 8 + [0] * 2), 0.5)
+    >>> round(float(found.w.sum()), 9), round(float(found.wy.sum()), 9)
+    (10.0, 5.0)
+    """
+    total, true = float(counts.w.sum()), counts.positives
+    of_true, of_others = share * total / true, (1 - share) * total / (total - true)
+    times = counts.rate * of_true + (1 - counts.rate) * of_others
+    squares = counts.rate * of_true**2 + (1 - counts.rate) * of_others**2
+    return replace(
+        counts, w=counts.w * times, w2=counts.w2 * squares, ws=counts.ws * times, wy=counts.wy * of_true,
+        wsy=counts.wsy * of_true, ws2=counts.ws2 * times,
+    )  # fmt: skip
+
+
+def _moved(now: Floats, then: Floats) -> tuple[float, float]:
+    """By how much the scores say that the share of true items changed, with its standard error (infinite: not at all).
+
+    ``now`` (M,) are rows by bin, ``then`` (2, M) those of the baseline by class. It is by the mean of the baseline's
+    hit rates at the scores, which lies between that of true items and that of others as the share does (Saerens' moment
+    equation). Of all statistics of the scores this is the one in which a small change of the share shows most.
     """
     before = then.sum(axis=0)
     rate = np.divide(then[0], before, out=np.zeros_like(before), where=before > 0)
     means, variances = zip(*(_mean_of(rate, rows) for rows in (now, before)), strict=True)
+    apart = _mean_of(rate, then[0])[0] - _mean_of(rate, then[1])[0]
     deviation = math.sqrt(sum(variances))
-    return float(ndtr(-towards * (means[0] - means[1]) / deviation)) if deviation > 0 else 1.0
+    if not (apart > 0 and deviation > 0):
+        return 0.0, math.inf
+    return (means[0] - means[1]) / apart, deviation / apart
 
 
 def _mean_of(values: Floats, rows: Floats) -> tuple[float, float]:
@@ -143,10 +168,3 @@ def _table(table: Floats) -> tuple[float, int]:
 def _p_value(statistic: float, freedom: int) -> float:
     """The p-value of a chi-square test; NaN without degrees of freedom."""
     return chi_square(statistic, freedom) if freedom > 0 else math.nan
-
-
-def _errors(shape: Floats, share: float, bins: BinCounts) -> tuple[float, float]:
-    """ECE and MCE if ``share`` of the items is true and each class has its scores of ``shape`` (2, M)."""
-    true, all_ = share * shape[0], share * shape[0] + (1 - share) * shape[1]
-    gap = np.abs(np.divide(true, all_, out=np.zeros_like(all_), where=all_ > 0) - bins.score)[all_ > 0]
-    return float((all_[all_ > 0] * gap).sum()), float(gap.max(initial=0.0))

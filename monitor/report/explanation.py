@@ -219,7 +219,8 @@ def _direction(verdict: Verdict) -> str:
 def unconfirmed_words(verdict: Verdict) -> str:
     """The outcome ``unconfirmed`` in words: on which side of the limit the value is, and that this is not confirmed."""
     side = "below" if _condition(verdict) in FLOORS else "above"
-    return f"{side} the limit, not confirmed"
+    why = "as another share of true items explains" if verdict.reason is Reason.CLASS_MIX else "not confirmed"
+    return f"{side} the limit, {why}"
 
 
 def _is_accumulated(verdict: Verdict) -> bool:
@@ -585,7 +586,7 @@ def _behaviour(verdict: Verdict, passed: bool | None) -> str:
 
 
 def _class_mix(verdict: Verdict, passed: bool | None) -> str:
-    """Only for a breach: does another share of true items alone explain it?"""
+    """Only beyond the threshold and significant: does another share of true items alone explain it?"""
     mix = verdict.detail["class_mix"]
     shares = f"{mix['then']:.1%} were true, now {mix['now']:.1%} ({equals('p', mix['p_value'])})"
     fit = f"that true items, and others, are scored as they were has {equals('p', mix['fit'])}"

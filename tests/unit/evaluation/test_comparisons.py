@@ -24,6 +24,7 @@ from monitor.evaluation.verdicts import decide
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 EVALUATION = EvaluationConfig(resamples=200)
 RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02)
+FALL = Rule(id="fall", metric="automated_accuracy", condition="decrease", threshold=0.03, min_samples=30)
 SUBJECT = Subject("tickets", "billing")
 
 
@@ -338,6 +339,27 @@ def test_only_a_label_s_rise_is_put_down_to_another_share_of_true_items(label: s
         assert found.detail["class_mix"]["explains"]
 
 
+def test_a_fall_of_accuracy_is_no_more_than_another_share_of_true_items_brings() -> None:
+    base, season = pinned(rows(20_000)), share_of_true_items(2.0)
+    found = compare(FALL, material(season, baseline=base), EVALUATION)
+    mix = found.detail["class_mix"]
+    assert (found.beyond, mix["explains"]) == (True, True)
+    # by the odds of each score: hits of .85 and .95 are half as frequent beside as many others (Saerens 2002)
+    score = np.array([0.85, 0.95])
+    true, others = score / 10 * (1 / 3) / 0.5, (1 - score) / 10 * (2 / 3) / 0.5
+    expected = true.sum() / (true + others).sum() - score.mean()
+    assert mix["expected_rise"] == pytest.approx(expected, abs=0.01)
+    worse = compare(FALL, material(less_right(season), baseline=base), EVALUATION)
+    assert worse.beyond
+    assert not worse.detail.get("class_mix", {"explains": False})["explains"]
+
+
+def less_right(counts: Counts) -> Counts:
+    """The rows of which one in ten that acts is no longer right."""
+    kept = np.where(counts.automated, 0.9, 1.0)
+    return replace(counts, wy=counts.wy * kept, wsy=counts.wsy * kept)
+
+
 def share_of_true_items(factor: float, n: int = 40_000) -> Counts:
     """Rows scored as the baseline's, of which other items are ``factor`` times as frequent as there."""
     rng = np.random.default_rng(11)
@@ -353,7 +375,7 @@ def test_no_season_excuses_what_is_harm(fault: str) -> None:
     if fault == "only labels that were given":
         now, then = (replace(each, predicted=np.ones_like(each.predicted)) for each in (now, then))
     if fault == "less right where it acts":
-        now = share_of_true_items(2.0)
+        now = less_right(share_of_true_items(0.5))
     given = material(now, baseline=pinned(then))
     found = compare(RISE, replace(given, new_version=fault == "a new version"), EVALUATION)
     assert found.beyond

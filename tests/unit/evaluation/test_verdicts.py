@@ -19,7 +19,8 @@ RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02, actio
 ABOVE = Rule(id="above", metric="mce", condition="above", threshold=0.2)
 BELOW = Rule(id="below", metric="roc_auc", condition="below", threshold=0.8)
 TWICE = ABOVE.model_copy(update={"for_windows": 2})
-MUTED = RISE.model_copy(update={"mute": ("class_mix",)})
+MUTED = RISE.model_copy(update={"mute": ("traffic_mix",)})
+FALL = Rule(id="fall", metric="automated_accuracy", condition="decrease", threshold=0.03)
 MIX = {"class_mix": {"explains": True}}
 KS = Rule(id="ks", test="ks", column="score", threshold=0.1)
 PSI = Rule(id="psi", test="psi", column="score", threshold=0.2)
@@ -35,12 +36,13 @@ def evidence(label: str = "billing", **changes: Any) -> Comparison:
     [
         (RISE, evidence(p_rate=1e-9), 1e-9, "breach", Reason.INCREASED),
         (RISE, evidence(p_rate=0.4), 1e-9, "breach", Reason.TRAFFIC_MIX),
-        (RISE, evidence(p_rate=0.4, detail=MIX), 1e-9, "breach", Reason.TRAFFIC_MIX),
-        (RISE, evidence(p_rate=1e-9, detail=MIX), 1e-9, "breach", Reason.CLASS_MIX),
+        (RISE, evidence(p_rate=0.4, detail=MIX), 1e-9, "unconfirmed", Reason.CLASS_MIX),
+        (RISE, evidence(p_rate=1e-9, detail=MIX), 1e-9, "unconfirmed", Reason.CLASS_MIX),
+        (FALL, evidence(detail=MIX), 1e-9, "unconfirmed", Reason.CLASS_MIX),
+        (FALL, evidence(detail={"class_mix": {"explains": False}}), 1e-9, "breach", Reason.DECREASED),
         (RISE, evidence(detail={"class_mix": {"explains": False}}), 1e-9, "breach", Reason.INCREASED),
-        (MUTED, evidence(detail=MIX), 1e-9, "unconfirmed", Reason.CLASS_MIX),
-        (MUTED, evidence(p_rate=0.4), 1e-9, "breach", Reason.TRAFFIC_MIX),
-        (MUTED, evidence(beyond=False, detail=MIX), 1e-9, "ok", Reason.WITHIN_THRESHOLD),
+        (MUTED, evidence(p_rate=0.4), 1e-9, "unconfirmed", Reason.TRAFFIC_MIX),
+        (RISE, evidence(beyond=False, detail=MIX), 1e-9, "ok", Reason.WITHIN_THRESHOLD),
         (ABOVE, evidence(), 1e-9, "breach", Reason.ABOVE_THRESHOLD),
         (BELOW, evidence(), 1e-9, "breach", Reason.BELOW_THRESHOLD),
         (KS, evidence(), 1e-9, "breach", Reason.DISTRIBUTION_SHIFTED),

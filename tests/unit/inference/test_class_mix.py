@@ -1,12 +1,15 @@
-"""Another share of true items: the expected rise is Saerens' formula, and only the share may have changed."""
+"""Another share of true items: the baseline at the new share is Saerens' formula, and only the share may change."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from monitor.core.counts import BinCounts, bin_counts, counts_from_rows
-from monitor.inference.class_mix import class_mix
+from monitor.core.counts import SUMS, BinCounts, bin_counts, counts_from_rows
+from monitor.inference.class_mix import FITS, at_share, class_mix
+from monitor.metrics.registry import METRICS
 
 EDGES = tuple(range(1_000, 10_001, 1_000))
 SCORES = np.repeat(np.arange(0.05, 1.0, 0.1), 2_000)
@@ -32,12 +35,28 @@ def test_prior_shift_is_found_to_be_all_and_brings_what_the_formula_says() -> No
     assert found is not None
     assert found.only_share_changed
     assert (found.then, found.now) == (pytest.approx(0.5, abs=0.01), pytest.approx(2 / 3, abs=0.01))
-    centre = np.arange(0.05, 1.0, 0.1)
-    rate = 2 * centre / (2 * centre + 1 - centre)
-    assert found.mce == pytest.approx(np.abs(rate - centre).max(), abs=0.02)
-    weight = centre * (2 / 3) / 5 + (1 - centre) * (1 / 3) / 5
-    assert found.ece == pytest.approx((weight * np.abs(rate - centre)).sum(), abs=0.01)
-    assert found.expected_rise("ece") == found.ece - found.ece_then
+    assert found.told == found.now  # the scores say so as well
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 9_999), st.integers(1, 50), st.integers(1, 50)), min_size=1, max_size=9),
+    st.floats(0.02, 0.98),
+)
+def test_the_baseline_at_another_share_is_its_true_items_and_others_each_taken_so_many_times(
+    groups: list[tuple[int, int, int]], share: float
+) -> None:
+    score = np.repeat([cell / 10_000 for cell, _, _ in groups], [k + m for _, k, m in groups])
+    truth = np.concatenate([np.repeat([1.0, 0.0], [k, m]) for _, k, m in groups])
+    then = counts_from_rows(score, truth, automate_at=0.7)
+    now = at_share(then, share)
+    times = np.where(truth == 1, share / truth.mean(), (1 - share) / (1 - truth.mean()))  # weights of single rows
+    by_hand = counts_from_rows(score, truth, automate_at=0.7, weight=times)
+    for name in SUMS:
+        np.testing.assert_allclose(getattr(now, name), getattr(by_hand, name), rtol=1e-9, atol=1e-12)
+    odds = share * (1 - truth.mean()) / ((1 - share) * truth.mean())  # Saerens, Latinne & Decaestecker 2002
+    p = then.rate
+    np.testing.assert_allclose(now.rate, p * odds / (p * odds + 1 - p), rtol=1e-9)
+    assert METRICS["roc_auc"].point(now) == pytest.approx(METRICS["roc_auc"].point(then))
 
 
 def test_scores_that_are_worth_more_are_no_class_mix() -> None:
@@ -56,7 +75,7 @@ def test_a_fault_is_no_class_mix_where_scores_separate_nothing() -> None:
     )
     found = class_mix(now, then)
     assert found is not None
-    assert (found.p_value < 1e-6, found.fit >= 0.05) == (True, True)
+    assert (found.p_value < 1e-6, found.fit >= FITS) == (True, True)
     assert not found.is_separable
     assert not found.only_share_changed
 
@@ -82,7 +101,7 @@ def test_a_fault_that_few_rows_do_not_show_is_no_class_mix_since_scores_lie_wher
         score = rng.choice(np.arange(0.05, 1.0, 0.1), 2_000)
         found = class_mix(bins((rng.random(2_000) < score - 0.05).astype(float), score), then)
         assert found is not None
-        fitting += found.p_value < 0.01 and found.fit >= 0.05
+        fitting += found.p_value < 0.01 and found.fit >= FITS
         called += found.only_share_changed
     assert fitting > 30  # another share of true items, by which they are scored as before as far as these rows show
     assert called <= 4
@@ -95,3 +114,18 @@ def test_another_share_of_true_items_moves_the_scores_towards_them() -> None:
         assert found is not None
         assert found.scores < 1e-6
         assert found.only_share_changed
+
+
+def test_true_items_that_a_fault_loses_are_not_told_by_the_scores() -> None:
+    rng, then, told = np.random.default_rng(13), drawn(np.random.default_rng(10)), []
+    for _ in range(100):
+        score = rng.choice(np.arange(0.05, 1.0, 0.1), 2_000)
+        found = class_mix(bins((rng.random(2_000) < score - 0.1).clip(0).astype(float), score), then)
+        assert found is not None
+        assert found.now < found.told <= found.then
+        told.append(found.then - found.told)
+    # the share that scores tell, (mean rate - E(r | 0)) / (E(r | 1) - E(r | 0)) of 2,000 rows, has this deviation
+    rate = np.arange(0.05, 1.0, 0.1)
+    apart = (rate**2).sum() / 5 - (rate * (1 - rate)).sum() / 5
+    deviation = rate.std() / apart * np.sqrt(1 / 2_000 + 1 / 20_000)
+    assert np.mean(told) == pytest.approx(2 * deviation, rel=0.15)  # two of them beyond what is told, 0 in the mean

@@ -221,9 +221,11 @@ KNOWN: dict[str, Verdict] = {
     ),
     "traffic_mix": judged(RISE, risen(p_rate=0.4)),
     "class_mix": judged(RISE, risen(detail=behind(2104, 0.412, 0.371, seen_at_most=0.04, class_mix=MIX))),
-    "class_mix--muted": judged(
-        RISE.model_copy(update={"mute": ("class_mix",)}),
-        risen(detail=behind(2104, 0.412, 0.371, seen_at_most=0.04, class_mix=MIX)),
+    "class_mix--of_a_fall": judged(
+        FALL,
+        risen(value=0.851, low=0.83, high=0.871, plug_in=0.851, baseline=0.947, change=-0.096, change_low=-0.118,
+              change_high=-0.075, p_rate=None, p_value=3e-9, detectable=0.026,
+              detail=behind(2104, 0.412, 0.404, seen_at_most=0.06, class_mix={**MIX, "expected_rise": -0.081})),
     ),
     "above_threshold--accumulated": judged(
         LASTING,
