@@ -44,8 +44,8 @@ TurnsOff = Literal["label", "segments"]
 Certainty = Literal["none", "significant"]
 RuleEvidence = Literal["window", "accumulated"]
 JudgedValue = Literal["debiased", "plug_in"]
-Mutable = Literal["class_mix", "traffic_mix"]
-"""Reasons for a breach that a rule may mute: another share of true items, or more traffic where scores were wrong."""
+Mutable = Literal["traffic_mix"]
+"""The reason for a breach that a rule may mute: more traffic where scores were wrong."""
 Reference = Literal["baseline", "previous_weeks"]
 OF_SOURCE = ("source", "small_labels")
 """Scopes whose verdicts are about a source, not about its labels."""

@@ -179,7 +179,7 @@ _OF_RULES: tuple[Misfit, ...] = (
         f"condition: decrease is about {', '.join(_FALLING[:-1])} and {_FALLING[-1]}, not about {{metric}}",
         "condition: increase, or metric: roc_auc",
     ),
-    Misfit("not mutable", "mute:", GIVEN, "{no_mute}", "{instead}"),
+    Misfit("not mutable", "mute:", GIVEN, "mute is of a significant rise of the ECE, and this rule is not", "no mute"),
     Misfit(
         "without test", "column:", GIVEN,
         "column belongs to shift tests, and this rule has none", "test: ks beside column, or no column",
@@ -306,7 +306,7 @@ def _kinds_of_rule(rule: Written, about: Sequence[Written]) -> set[str]:
         "rolling, no change": rolling and test is None and not changes,
         "rolling, uncounted": rolling and (test is not None or changes) and (whole or expected),
         "rolling, of a feature": rolling and test is not None and compared not in ("score", "label", "actual"),
-        "not mutable": _against_mute(rule, about) is not None,
+        "not mutable": (rule["condition"], rule["metric"]) != ("increase", "ece") or rule["certainty"] == "none",
         "of given labels": name in WHERE_PREDICTED,
         "of waiting rows": name == "share_to_people",
         "without ranges": _measure(rule) is not None and _measure(rule) not in {"ece", "mce", *EXPECTED},
@@ -324,7 +324,6 @@ def _facts_of_rule(rule: Written, about: Sequence[Written], columns: Sequence[st
     """What the sentences about a rule name, beside its keys."""
     name, subject = str(rule["metric"]), _subject(rule)
     constant = WHERE_PREDICTED.get(name)
-    no_mute, instead = _against_mute(rule, about) or (None, None)
     return {
         "sums": "adds up with the rows" if name in TOTALS else "is of the whole rows of the window, which are not kept",
         "evidence": "a shift test" if rule["test"] else "evidence that accumulates",
@@ -338,8 +337,6 @@ def _facts_of_rule(rule: Written, about: Sequence[Written], columns: Sequence[st
         "constant": "not defined" if constant is None else f"always {constant:g}",
         "subject": f"scope: {rule['scope']} is about" if subject is None else f"{subject} belongs to",
         "labels": "scope: labels, or " if subject is None else "",
-        "no_mute": no_mute,
-        "instead": instead,
     }
 
 
@@ -359,28 +356,6 @@ def _subject(rule: Written) -> str | None:
 
 def _matures(source: Written) -> bool:
     return source["window_on"] == "predicted_at" and bool(source["unresolved"])
-
-
-def _against_mute(rule: Written, about: Sequence[Written]) -> tuple[str, str] | None:
-    """(why, what to write) for a rule of which no breach has a reason in ``mute``; None if one can have it."""
-    reasons, mce = rule.texts("mute"), rule["metric"] == "mce"
-    without = "no mute" if mce else "mute: [traffic_mix]"
-    if rule["condition"] != "increase" or rule["metric"] not in ("ece", "mce"):
-        return "mute leaves out reasons of a rise of the ECE or MCE, and this rule is about something else", "no mute"
-    if rule["certainty"] == "none":
-        return "mute leaves out reasons that a significant rise has, and this rule has certainty: none", "no mute"
-    if "traffic_mix" in reasons and mce:
-        return "a rise of the MCE has no reason traffic_mix, which is of a rise of the ECE", "mute: [class_mix]"
-    if "class_mix" in reasons and rule["scope"] in OF_SOURCE:
-        return "class_mix is of a label, and this rule is about all labels together", without
-    if "class_mix" in reasons and about and all(map(_is_of_predictions, about)):
-        return "class_mix is of scores that are probabilities of a label, and no source of this rule has them", without
-    return None
-
-
-def _is_of_predictions(source: Written) -> bool:
-    """Whether a source's scores are confidences in what was predicted."""
-    return bool(source["kind"] == "single_label" or source["score_is"] == "confidence_in_prediction")
 
 
 _NO_FEATURES = "features: [COLUMN] in the source, and column: COLUMN in the rule"

@@ -279,9 +279,6 @@ def _breach(verdict: Verdict) -> str:
             f"has more traffic where scores were already wrong: {_now_and_then(verdict)}; "
             "at equal scores no change was found"
         )
-    if verdict.reason == Reason.CLASS_MIX:
-        sentence = _level(verdict) if verdict.detail.get("condition") == "accumulated" else _rise(verdict)
-        return f"{sentence}, as {_mix_words(verdict)}"
     if verdict.reason == Reason.DECREASED:
         return _fall(verdict)
     rose = verdict.reason == Reason.INCREASED
@@ -363,16 +360,6 @@ def _fall(verdict: Verdict) -> str:
     if verdict.metric in ("accuracy", "automated_accuracy"):
         return f"is correct less often than before: {_now_and_then(verdict)}"
     return f"separates right from wrong worse than before: {_now_and_then(verdict)}"
-
-
-def _mix_words(verdict: Verdict) -> str:
-    """The change of the class mix that explains a rise, and the rise expected from it."""
-    mix = verdict.detail.get("class_mix", {})
-    now, then, rise = (mix.get(name) for name in ("now", "then", "expected_rise"))
-    if now is None or then is None or rise is None:
-        return "expected of another share of true items"
-    more = f"{100 * rise:+.1f} points" if verdict.metric == "overconfidence" else f"{rise:+.3f}"
-    return f"expected of {percent(now)} true items instead of {percent(then)} ({more})"
 
 
 def _worst(verdict: Verdict) -> str:

@@ -383,7 +383,7 @@ def test_operators_are_ids_of_slack_users_and_groups() -> None:
 SHAPES = (
     {"metric": "recall", "where": "automated", "condition": "below", "certainty": "significant"},
     {"metric": "mce", "condition": "above", "actions": ["block_scores"]},
-    {"metric": "ece", "condition": "increase", "reference": "previous_weeks", "mute": ["class_mix"]},
+    {"metric": "ece", "condition": "increase", "reference": "previous_weeks", "mute": ["traffic_mix"]},
     {"metric": "overconfidence", "condition": "accumulated", "scope": "segments", "segments": ["channel"]},
     {"test": "wasserstein", "column": "score", "where": "automated", "condition": "above"},
     {"metric": "subset_accuracy", "scope": "source", "where": "all", "condition": "below"},
