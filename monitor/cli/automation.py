@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar
 from zoneinfo import ZoneInfo
@@ -20,7 +21,7 @@ from monitor.automation.staying_off import stays_off
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
 from monitor.cli.demand import OnDemand
-from monitor.cli.without_configuration import has_history, monitor_of_history, what_is_broken
+from monitor.cli.without_configuration import monitor_to_stop
 from monitor.config.model import Config
 from monitor.config.problems import closest
 from monitor.context import Monitor, utc_now
@@ -291,29 +292,22 @@ def disable(
     --segment: only items with that value, until a person enables it again; routers must send their values.
     It works while alerts.yaml or a variable is broken, by the history alone.
     """
-    broken = what_is_broken()
-    by_history = broken is not None and has_history()  # without one there is nothing to stop, only something to correct
     _change(
-        enable=False, reason=reason, source=source, label=label, every=every, segment=segment, until=until, by=by,
-        by_history=by_history,
+        enable=False, reason=reason, source=source, label=label, every=every, segment=segment, until=until, by=by
     )  # fmt: skip
-    if by_history:
-        after = "the switch was changed all the same; messages show it once that is corrected"
-        for line in (f"note: {broken}", after, "next: calmon check --offline"):
-            cli.err.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def _change(
     *, enable: bool, reason: str, source: str | None, label: str | None, every: bool, segment: str | None,
-    until: str | None, by: str | None, even_in_breach: Sequence[str] = (), by_history: bool = False,
+    until: str | None, by: str | None, even_in_breach: Sequence[str] = (),
 ) -> None:  # fmt: skip
-    """Change switches; ``by_history``: whatever alerts.yaml says."""
-    # wrong arguments must not create a history
-    with monitor_of_history() if by_history else cli.monitor(writes=False, reads=False) as read_only:
+    """Change switches; to stop, whatever alerts.yaml says."""
+    opening = _to_go_on if enable else monitor_to_stop
+    with opening(writes=False) as (read_only, broken):  # wrong arguments must not create a history
         config, actor = read_only.config, cli.who(by)
         check_words(source, label, reason, every=every)
         lost = [] if enable else lost_sources(read_only)  # what gates still know must be stopped all the same
-        if by_history and source is not None and source not in lost:
+        if broken and source not in (None, *lost):
             raise cli.UsageError(f"the history has no source {source!r}; it has: {', '.join(lost) or 'none'}")
         names = [source] if source is not None and source in lost else cli.check_source(config, source)
         if label is None and not every:
@@ -322,7 +316,7 @@ def _change(
             targets = targets_of(read_only, names, label, enable=enable)
         _check_even_in_breach(targets, even_in_breach, every=every)
         hold, part = cli.moment(until, config), _segment(segment)
-        if by_history and until is not None and datetime.fromisoformat(until).tzinfo is None:
+        if broken and until is not None and datetime.fromisoformat(until).tzinfo is None:
             raise cli.UsageError(
                 "--until needs its offset here, like 2026-11-22T18:00+01:00: the zone is in alerts.yaml"
             )
@@ -330,8 +324,7 @@ def _change(
             targets = segment_targets(config, targets, part, enable=enable, until=until)
         check_change(config, enable=enable, by=actor, reason=reason, until=hold)
         unknown = _not_known_yet(read_only, names or [], label)
-    changing = monitor_of_history() if by_history else cli.monitor(reads=False)
-    with changing as opened, cli.lines_at_the_end() as said:
+    with opening(writes=True) as (opened, _), cli.lines_at_the_end() as said:
         for name, each in targets:
             was = opened.store.switch(name, each)
             against = rules_against(opened, was) if enable and every and part is None else []
@@ -352,8 +345,16 @@ def _change(
             said.append(f"{name}/{_label(each)}: {words}{follows}")
         left = [name for name in names or config.sources if name not in dict(targets)] if every else []
         nothing = [f"{name}: nothing done: {_no_label(opened, [name])}" for name in left]
-    for line in (*unknown, *nothing):
-        cli.err.print(line, markup=False, soft_wrap=True)
+    after = ["the switch was changed all the same; messages show it once that is corrected"]
+    notes = [f"note: {broken}", *after, "next: calmon check --offline"] if broken else []
+    for line in (*unknown, *nothing, *notes):
+        cli.err.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _to_go_on(*, writes: bool) -> Iterator[tuple[Monitor, str]]:
+    with cli.monitor(writes=writes, reads=False) as opened:
+        yield opened, ""
 
 
 def _check_even_in_breach(targets: Sequence[tuple[str, str | None]], named: Sequence[str], *, every: bool) -> None:

@@ -17,45 +17,42 @@ from monitor.config.settings import Settings, SettingsError, load_settings, vari
 from monitor.context import Monitor, utc_now
 from monitor.core.redaction import without_secrets
 from monitor.history.errors import StoreMissing
-from monitor.operations.open import open_monitor, open_store
+from monitor.operations.open import open_monitor
 
 _NO_SOURCES = Config(
     version=1, sources={}, rules=(), automation=AutomationConfig(when_not_evaluated="keep"), routes=()
 )  # fmt: skip
 
 
-def what_is_broken() -> str | None:
-    """Why the settings or alerts.yaml cannot be used, in one line; None if they can."""
-    try:
-        load_config(cli.settings().config)
-    except ConfigProblems as problems:
-        first = problems.problems[0]
-        return without_secrets(f"{first.file} cannot be used: {first.summary}")
-    except SettingsError as error:
-        return without_secrets(cli.first_line(error))
-    return None
-
-
-def has_history() -> bool:
-    """Whether there is a history, or at least an address of one that does not say that there is none."""
-    try:
-        with open_store(_settings_of_history(), writes=True, creates=False):
-            return True
-    except StoreMissing:
-        return False
-    except Exception:  # noqa: BLE001 - whatever it is, the change itself reports it
-        return True
-
-
 @contextmanager
-def monitor_of_history() -> Iterator[Monitor]:
-    """The history, beside a configuration without any source: all sources are those that the history knows."""
-    settings = _settings_of_history()
-    with (
-        cli.plain_errors(),
-        open_monitor(settings, _NO_SOURCES, clock=utc_now, creates=False, reads=False) as opened,
-    ):
-        yield opened
+def monitor_to_stop(*, writes: bool = True) -> Iterator[tuple[Monitor, str]]:
+    """(The monitor, "") with plain errors; or, where alerts.yaml or a variable is broken, of the history, and why.
+
+    Beside a configuration without any source: its sources are those that the history knows. Where there is no history
+    there is nothing to stop, only something to correct.
+    """
+    with cli.plain_errors():
+        broken: ConfigProblems | SettingsError | None = None
+        try:
+            settings = cli.settings()
+            config = load_config(settings.config)
+        except (ConfigProblems, SettingsError) as error:
+            broken, settings, config = error, _settings_of_history(), _NO_SOURCES
+        is_broken = broken is not None
+        try:
+            with open_monitor(
+                settings, config, clock=utc_now, writes=writes or is_broken, creates=not is_broken, reads=False
+            ) as opened:
+                yield opened, "" if broken is None else _in_one_line(broken)
+        except StoreMissing as missing:
+            raise broken or missing from missing
+
+
+def _in_one_line(error: ConfigProblems | SettingsError) -> str:
+    if isinstance(error, ConfigProblems):
+        first = error.problems[0]
+        return without_secrets(f"{first.file} cannot be used: {first.summary}")
+    return without_secrets(cli.first_line(error))
 
 
 def _settings_of_history() -> Settings:
