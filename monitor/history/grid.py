@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, or_, select
+from sqlalchemy import Connection, Row, func, or_, select
 
 from monitor.core.records import Reason, Schedule, Subject, Verdict, Where, Window
 from monitor.history import tables
@@ -118,6 +118,13 @@ def switch_steps(
         conditions.append(or_(table.c.at >= since, table.c.label == ""))
     statement = select(*(table.c[name] for name in StoredStep._fields)).where(*conditions)
     return [StoredStep._make(row) for row in connection.execute(statement.order_by(table.c.id)).all()]
+
+
+def first_on(connection: Connection, source: str) -> dict[str, datetime]:
+    """When each label of a source was turned on for the first time, by the label's key."""
+    table = tables.switch_events
+    found = select(table.c.label, func.min(table.c.at)).where(table.c.source == source, table.c.to_state == "on")
+    return {label: at for label, at in connection.execute(found.group_by(table.c.label))}
 
 
 def steps_by_label(steps: Iterable[StoredStep]) -> dict[str, list[StoredStep]]:

@@ -527,6 +527,7 @@ class Store:
     grid_numbers = _reading(grid_rows.numbers)
     verdict_lines = _reading(grid_rows.verdict_lines)
     switch_steps = _reading(grid_rows.switch_steps)
+    first_on = _reading(grid_rows.first_on)
     segment_numbers = _reading(grid_rows.segment_numbers)
     versions_seen = _reading(grid_rows.versions_seen)
     counts_of = _reading(readings.counts_of)

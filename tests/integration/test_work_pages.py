@@ -98,12 +98,16 @@ def test_what_acted_and_what_it_cost_in_a_month_follow_from_the_stored_numbers(
             wanted["acted"] += on * eligible
             wanted["wrong_actions"] += on * eligible * (1 - accuracy)
             wanted["extra_errors"] += on * excess
-            wanted["errors_avoided"] += (1 - on) * excess
+            first = min(e.at for e in events["tickets", "slipping"] if e.to_state == "on")
+            before = max(first - window.start, timedelta(0)) / (window.end - window.start)
+            wanted["errors_avoided"] += (1 - on - min(before, 1)) * excess
     (august,) = [row for name, row in by_month.items() if name == "Aug 2026"]
     assert {name: float(august[name]) for name in wanted} == pytest.approx(wanted)
     assert float(august["cost_of_wrong_actions"]) == pytest.approx(3 * wanted["wrong_actions"])
     assert float(august["avoided_low"]) < wanted["errors_avoided"] < float(august["avoided_high"])
     assert 0 < wanted["acted"] < wanted["could_have_acted"]
+    never = rows(asked, "/automation?csv=months&label=rare&source=tickets")
+    assert {float(row["errors_avoided"]) for row in never} <= {0.0}
 
 
 def test_labels_of_a_source_that_was_turned_off_long_before_the_weeks_shown_have_not_acted(tmp_path: Path) -> None:

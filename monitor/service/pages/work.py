@@ -24,8 +24,8 @@ class Work:
     """Sums over labels and weeks. ``predicted``, ``eligible`` (score from ``automate_at`` on) and ``acted`` are rows.
 
     What acted is the eligible rows times the share of the week in which automation was on; so are the ``wrong`` actions
-    and the ``extra`` errors beyond those that scores claimed. ``avoided`` are such errors while it was off, with limits
-    that take weeks and labels for independent (``spread`` is the sum of squares of their half widths). ``priced`` and
+    and the ``extra`` errors beyond those that scores claimed. ``avoided`` are such errors while it was off after it had
+    been on, with limits that take weeks and labels for independent (``spread`` is the sum of squares of their half widths). ``priced`` and
     ``spared`` are the cost of wrong actions and of avoided errors, of labels with a configured cost.
     """
 
@@ -80,11 +80,12 @@ def _of_source(
             by_cell.setdefault((places[row.window_start], row.label), {})[row.metric, row.population] = row
     steps = steps_of(context, source, weeks)
     shares = {label: _shares(context, label, steps, weeks) for label in {label for _, label in by_cell}}
+    first = context.store.first_on(source)
     config = context.config.sources.get(source)  # None where it was removed
     for (place, label), numbers in by_cell.items():
         costs = None if config is None else config.costs_of(label)
         price = 0.0 if costs is None else costs.false_positive or 0.0
-        yield place, work_of(numbers, shares[label][place], price)
+        yield place, work_of(numbers, *_on_and_off(shares[label][place], weeks[place], first.get(label)), price)
 
 
 def steps_of(context: PageContext, source: str, weeks: Sequence[Window]) -> Mapping[str, Sequence[SwitchStep]]:
@@ -108,16 +109,22 @@ def _shares(
     ]
 
 
-def work_of(numbers: _Numbers, on: float, price: float) -> Work:
-    """The work of one label in one week, of which automation was ``on`` for a share; ``price`` is of a wrong action."""
+def _on_and_off(on: float, week: Window, first: datetime | None) -> tuple[float, float]:
+    """The shares of a week in which automation was on and off; before it was ever on, nothing was avoided."""
+    known = 0.0 if first is None else (week.end - max(first, week.start)) / (week.end - week.start)
+    return on, max(0.0, known - on)
+
+
+def work_of(numbers: _Numbers, on: float, off: float, price: float) -> Work:
+    """The work of one label in a week, in which automation was ``on`` and ``off``; ``price`` is of a wrong action."""
     predicted, automated = numbers.get(("overconfidence", "predicted")), numbers.get(("overconfidence", "automated"))
     accuracy, excess = numbers.get(("automated_accuracy", "all")), numbers.get(("excess_errors", "all"))
     eligible = 0.0 if automated is None else float(automated.n)
     wrong = 0.0 if accuracy is None or accuracy.value is None else on * eligible * (1 - accuracy.value)
     errors = 0.0 if excess is None else excess.value or 0.0
     half = 0.0 if excess is None or excess.low is None or excess.high is None else (excess.high - excess.low) / 2
-    avoided = (1 - on) * errors
+    avoided = off * errors
     return Work(
         0.0 if predicted is None else float(predicted.n), eligible, on * eligible, wrong, on * errors, avoided,
-        ((1 - on) * half) ** 2, price * wrong, price * avoided,
+        (off * half) ** 2, price * wrong, price * avoided,
     )  # fmt: skip
