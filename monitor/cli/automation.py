@@ -577,9 +577,9 @@ def history_command(
         cli.out.print(nothing, markup=False, soft_wrap=True)
         return
     zone = cli.zone_of_history()
-    table = plain_table("when", "source", "label", "what", "from", "to", "by", "why", "verdict")
+    table = plain_table("when", "source", "label", "what", "by", "why", "verdict")
     for e in events:
-        change = e.kind, e.from_state, e.to_state, e.actor, e.reason, e.verdict or ""
+        change = e.kind.replace("_", " "), e.actor, e.reason, e.verdict or ""
         subject = ("all", "all") if e.source == EVERY_SOURCE else (e.source, _label(e.label))
         table.add_row(*cli.cells(_local(e.at, zone), *subject, *change))
     cli.out.print(table)

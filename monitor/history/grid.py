@@ -124,7 +124,7 @@ def first_on(connection: Connection, source: str) -> dict[str, datetime]:
     """When each label of a source was turned on for the first time, by the label's key."""
     table = tables.switch_events
     found = select(table.c.label, func.min(table.c.at)).where(table.c.source == source, table.c.to_state == "on")
-    return {label: at for label, at in connection.execute(found.group_by(table.c.label))}
+    return dict(connection.execute(found.group_by(table.c.label)).tuples().all())
 
 
 def steps_by_label(steps: Iterable[StoredStep]) -> dict[str, list[StoredStep]]:

@@ -56,6 +56,9 @@ def plain_table(*columns: str, title: str | Text | None = None) -> Table:
     return table
 
 
+_IDS, _NARROWEST = ("id", "item", "verdict"), 6
+
+
 class _WholeTable(Table):
     """A table that is never cut.
 
@@ -71,12 +74,17 @@ class _WholeTable(Table):
         return super(_WholeTable, shown).__rich_console__(console, options)
 
     def _calculate_column_widths(self, console: Console, options: ConsoleOptions) -> list[int]:
-        """Rich's widths, but no word is broken while another column has room to wrap."""
+        """Rich's widths, but no word is broken while another column has room to wrap, nor an id, which is copied."""
         widths = super()._calculate_column_widths(console, options)
         least = [self._measure_column(console, options, column).minimum for column in self.columns]
         for place, column in enumerate(self.columns):
             while not column.no_wrap and widths[place] < least[place]:
                 spare = [width - low for width, low in zip(widths, least, strict=True)]
+                if max(spare) <= 0 and column.header in _IDS:
+                    spare = [
+                        0 if each.header in _IDS else width - _NARROWEST
+                        for each, width in zip(self.columns, widths, strict=True)
+                    ]
                 if max(spare) <= 0:
                     break
                 widths[spare.index(max(spare))] -= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from itertools import groupby
 
 from monitor.automation.as_of import SwitchStep, on_spans
@@ -24,9 +25,10 @@ class Work:
     """Sums over labels and weeks. ``predicted``, ``eligible`` (score from ``automate_at`` on) and ``acted`` are rows.
 
     What acted is the eligible rows times the share of the week in which automation was on; so are the ``wrong`` actions
-    and the ``extra`` errors beyond those that scores claimed. ``avoided`` are such errors while it was off after it had
-    been on, with limits that take weeks and labels for independent (``spread`` is the sum of squares of their half widths). ``priced`` and
-    ``spared`` are the cost of wrong actions and of avoided errors, of labels with a configured cost.
+    and the ``extra`` errors beyond those that scores claimed. ``avoided`` are such errors while it was off after
+    it had been on, with limits that take weeks and labels for independent (``spread`` is the sum of squares of their
+    half widths). ``priced`` and ``spared`` are the cost of wrong actions and of avoided errors, of labels with a
+    configured cost.
     """
 
     predicted: float = 0.0
