@@ -536,7 +536,8 @@ def _turn_off(change: _Change, verdict: str, why: str, not_evaluated: str | None
         actor=change.run, counts=change.restrictor, reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
         not_evaluated=not_evaluated,
     )  # fmt: skip
-    return change.become(after, "disabled", "turned off", why=why, verdict=verdict)
+    said = "nobody had turned it on" if change.before.state == "never_set" else "turned off"
+    return change.become(after, "disabled", said, why=why, verdict=verdict)
 
 
 def _still_off(change: _Change, says_off: Sequence[Verdict]) -> SwitchDecision:

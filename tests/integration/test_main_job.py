@@ -101,7 +101,7 @@ def test_the_label_that_slips_is_found_reported_and_switched_off_and_no_other(pi
         }
         assert breaches == {("automated-overconfidence", "slipping"), ("ece-increase", "slipping")}
         assert {(a.kind, a.label, a.state) for a in result.actions} == {
-            ("slack", "slipping", "not sent: no token"), ("disable_automation", "slipping", "turned off"),
+            ("slack", "slipping", "not sent: no token"), ("disable_automation", "slipping", "nobody had turned it on"),
         }  # fmt: skip
         states = {label: monitor.store.switch("tickets", label).state for label in worlds.LABELS}
         assert states == {"rare": "on", "slipping": "off", "steady": "on"}
@@ -334,7 +334,7 @@ def test_a_page_about_features_that_cannot_be_made_ends_no_run_and_is_noted(
     monkeypatch.setitem(sys.modules, "evidently", None)  # importing it raises ImportError
     with pinned.opened() as monitor:
         result = run_window(monitor, window(monitor, WEEKS[10]))
-        assert "turned off" in {action["state"] for action in result.document["actions"]}
+        assert "nobody had turned it on" in {action["state"] for action in result.document["actions"]}
         stored = monitor.store.shifts(schedule="weekly")
         (page,) = [s for s in stored if s.test == "page"]
         assert "evidently" in page.detail["reason"]
@@ -547,7 +547,7 @@ def test_a_diagnosis_that_fails_ends_no_run_and_is_noted(pinned: World, monkeypa
     with pinned.opened() as monitor:
         monkeypatch.setattr("monitor.run.diagnoses_of", broken)
         result = run_window(monitor, window(monitor, WEEKS[10]))
-        assert "turned off" in {action["state"] for action in result.document["actions"]}
+        assert "nobody had turned it on" in {action["state"] for action in result.document["actions"]}
         assert monitor.store.switch("tickets", "slipping").state == "off"
         assert monitor.store.run_of(window(monitor, WEEKS[10]), "tickets")["state"] == "done"
         assert monitor.store.diagnoses(window(monitor, WEEKS[10])) == []

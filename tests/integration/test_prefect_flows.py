@@ -675,7 +675,12 @@ def check_artifacts(server: Server, run: str, project: Path) -> None:
     found = {a["key"]: a for a in server.ask("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})}
     assert set(found) == {"calmon-weekly", "calmon-weekly-verdicts", "calmon-weekly-report"}
     summary = found["calmon-weekly"]["data"]
-    for words in ("# Calibration 2026-W34", "slipping must not act alone", "automation off: turned off", "## Pages"):
+    for words in (
+        "# Calibration 2026-W34",
+        "slipping must not act alone",
+        "automation off: nobody had turned it on",
+        "## Pages",
+    ):
         assert words in summary, summary
     page = project / "var" / "reports" / "weekly" / "2026-W34" / "report.html"
     assert page.as_uri() in summary
