@@ -24,9 +24,11 @@ from monitor.evaluation.data import RuleInput
 from monitor.evaluation.estimates import generator
 from monitor.inference.before_truth import (
     CalibrationMap,
+    Either,
     Expectation,
     Law,
     accuracy_law,
+    at_told_share,
     calibration_map,
     ece_laws,
     expectation,
@@ -94,11 +96,11 @@ def estimates_before_truth(
         if baseline is not None and not baseline.overlaps(rows.window)
         for where in WHERES
         for found in [_expected(rows, label, maps, where)]
-        if found.outcomes.rows
+        if found[0].outcomes.rows
     ]
-    laws = _laws([(subject, where, found) for subject, where, found in expectations], rows.window, evaluation)
+    laws = _laws(expectations, rows.window, evaluation)
     return [
-        _estimate(subject, rows, where, name, found, law, maps[subject.label], evaluation)
+        _estimate(subject, rows, where, name, found[0], law, maps[subject.label], evaluation)
         for (subject, where, found), by_name in zip(expectations, laws, strict=True)
         for name, law in by_name.items()
         if law is not None
@@ -107,16 +109,23 @@ def estimates_before_truth(
 
 def _expected(
     rows: UnresolvedRows, label: str | None, baselines: Mapping[str | None, Baseline], where: Where
-) -> Expectation:
-    """The expectation of a label by its map; of the source (None) by each label's map, else by the source's map."""
-    baseline = baselines[label]
-    if label is not None or not rows.waiting:
-        return expectation(_map_of(baseline), rows.waiting_of(label).where(where), baseline.edges[where])
-    parts = [
-        expectation(_map_of(baselines.get(each, baseline)), waiting.where(where), baseline.edges[where])
-        for each, waiting in rows.waiting.items()
+) -> list[Expectation]:
+    """The expectation of a label by its map; of the source (None) by each label's map, else by the source's map.
+
+    A second one is what it is if labels became more or less frequent, where scores say that they may have.
+    """
+    baseline, edges = baselines[label], baselines[label].edges[where]
+    of = rows.waiting if label is None and rows.waiting else {label: rows.waiting_of(label)}
+    maps = {each: _map_of(baselines.get(each, baseline)) for each in of}
+    told = {each: at_told_share(maps[each], waiting) for each, waiting in of.items()}
+    ways = [maps, {each: told[each] or maps[each] for each in of}] if any(told.values()) else [maps]
+    return [
+        together(
+            [expectation(known[each], waiting.where(where), edges) for each, waiting in of.items()],
+            baseline.counts.design_effect,
+        )
+        for known in ways
     ]
-    return together(parts, baseline.counts.design_effect)
 
 
 def _map_of(baseline: Baseline) -> CalibrationMap:
@@ -125,16 +134,22 @@ def _map_of(baseline: Baseline) -> CalibrationMap:
 
 
 def _laws(
-    expectations: Sequence[tuple[Subject, Where, Expectation]], window: Window, evaluation: EvaluationConfig
-) -> list[dict[str, Law | None]]:
-    rngs = [
-        generator(evaluation.seed, subject, f"expected_ece {where}", window.name) for subject, where, _ in expectations
-    ]
-    eces = ece_laws([found for *_, found in expectations], rngs)
-    return [
+    expectations: Sequence[tuple[Subject, Where, Sequence[Expectation]]], window: Window, evaluation: EvaluationConfig
+) -> list[dict[str, Law | Either | None]]:
+    every = [(subject, where, each) for subject, where, found in expectations for each in found]
+    rngs = [generator(evaluation.seed, subject, f"expected_ece {where}", window.name) for subject, where, _ in every]
+    eces = ece_laws([found for *_, found in every], rngs)
+    laws = iter(
         dict(zip(ORDER, (accuracy_law(found), overconfidence_law(found), ece), strict=True))
-        for (*_, found), ece in zip(expectations, eces, strict=True)
-    ]
+        for (*_, found), ece in zip(every, eces, strict=True)
+    )
+    return [_either([next(laws) for _ in found]) for *_, found in expectations]
+
+
+def _either(ways: Sequence[Mapping[str, Law | None]]) -> dict[str, Law | Either | None]:
+    """The laws by metric: where there are several, nobody knows which one holds."""
+    known = {name: tuple(law for way in ways if (law := way[name]) is not None) for name in ORDER}
+    return {name: Either(laws) if len(laws) > 1 else laws[0] if laws else None for name, laws in known.items()}
 
 
 def _estimate(
@@ -143,7 +158,7 @@ def _estimate(
     where: Where,
     name: str,
     found: Expectation,
-    law: Law,
+    law: Law | Either,
     reference: Baseline,
     evaluation: EvaluationConfig,
 ) -> Estimate:
@@ -202,7 +217,7 @@ def compare_expected(
         return found
     seen = _expected(rows, subject.label, maps, rule.where)
     law = _laws([(subject, rule.where, seen)], rows.window, evaluation)[0][rule.measure]
-    detail = _marked(rows, subject.label, rule.where, seen, maps[subject.label])
+    detail = _marked(rows, subject.label, rule.where, seen[0], maps[subject.label])
     return compared_by(law, rule, found, evaluation, detail)
 
 

@@ -33,7 +33,7 @@ from monitor.evaluation.rule_metrics import (
     with_detectability,
 )
 from monitor.inference.change import Side
-from monitor.inference.levels import Law, interval_of
+from monitor.inference.levels import MeasuredLaw, interval_of
 from monitor.inference.memory import kept_with
 from monitor.inference.registered import largest_allowed
 from monitor.metrics.names import LEAST_ROWS_OF_ECE
@@ -202,7 +202,7 @@ def without_evidence(rule_input: RuleInput, problem: Reason, checks: tuple[Decis
 
 
 def compared_by(
-    law: Law | None, rule: Rule, found: Comparison, evaluation: EvaluationConfig, detail: Mapping[str, Any]
+    law: MeasuredLaw | None, rule: Rule, found: Comparison, evaluation: EvaluationConfig, detail: Mapping[str, Any]
 ) -> Comparison:
     """``found`` with the numbers of a level in the window alone, by a law of other data than counts of one label."""
     minimum = rows_needed(rule, evaluation)

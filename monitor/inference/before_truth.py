@@ -12,6 +12,11 @@ place of the scores themselves, and an interval that includes the map's own erro
 * **Error of the truth to come.** Even with an exact map, the hit rate of N rows has the variance
   D sum N_k q_k (1 - q_k) / N^2, where D is the baseline's design effect.
 
+* **Another share.** If other scores come, either other items came, of the same chances, or the label became more or
+  less frequent, and each class has its scores (prior shift: every chance changes). Scores tell only whether the second
+  can be (:func:`at_told_share`). Where it can, both are computed, and the limits hold both (:class:`Either`).
+* **Scores that the baseline hardly has.** A gap may change by :data:`SLOPE` of the distance to the baseline's scores.
+
 Their sum is the variance V of what will be measured once all truths are known, around what is expected now. A share
 u of rows is then treated as the binomial share of u (1 - u) / V rows (exact limits and p-values). An ECE gets its
 spread from draws of the gaps, and its value is debiased for the error of the map.
@@ -21,12 +26,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 
 from monitor.core.counts import BinCounts, Counts, Floats, Ints, bin_counts, equal_frequency_edges
 from monitor.core.records import ScoreIs
+from monitor.inference.change import Side
+from monitor.inference.class_mix import LEAST, alike, moved_share
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.gaps import ROUNDING, GapTables, analytic_points, stack
 from monitor.inference.sampling import Proportion
@@ -39,7 +47,12 @@ RESAMPLES = 400
 """Draws of the textbook ECE to come."""
 NODES = ((0.0416323, 1 / 6), (0.5, 2 / 3), (0.9583677, 1 / 6))
 """Probabilities and weights at which the debiased ECE of these draws is computed: Gauss-Hermite with three nodes."""
+OF_BINS = ("gap", "rate", "variance", "score", "rows", "shared")
 Law = Proportion | Spread
+SLOPE = 0.5
+"""By how much a gap may change over a distance of scores: its standard deviation for each unit."""
+FITS = 0.01
+"""The p-value below which scores are no mixture of those of true items and of others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,13 +61,18 @@ class CalibrationMap:
 
     ``upper`` are the upper edges of the bins, in cells, for rows that were not predicted (0) and for predicted rows
     (1). The other arrays have one entry a bin, first those of 0, then those of 1, shape (K,): the ``gap`` (chance minus
-    score), the mean ``rate`` and the ``variance`` of the hit rate. ``design_effect`` is the baseline's.
+    score), the mean ``rate`` and the ``variance`` of the hit rate, the baseline's mean ``score`` and effective
+    ``rows``, and the standard deviation of an error that all share, that of the share of true items. ``design_effect``
+    is the baseline's.
     """
 
     upper: tuple[tuple[int, ...], tuple[int, ...]]
     gap: Floats
     rate: Floats
     variance: Floats
+    score: Floats
+    rows: Floats
+    shared: Floats
     design_effect: float
     score_is: ScoreIs
 
@@ -68,19 +86,77 @@ def calibration_map(baseline: Counts) -> CalibrationMap:
     """The calibration map of a baseline's rows."""
     sides = [_side(baseline.take(baseline.predicted == decided)) for decided in (False, True)]
     edges = tuple(upper for upper, _ in sides)
-    gap, rate, variance = (np.concatenate(parts) for parts in zip(*(numbers for _, numbers in sides), strict=True))
-    return CalibrationMap((edges[0], edges[1]), gap, rate, variance, baseline.design_effect, baseline.score_is)
+    arrays = [np.concatenate(parts) for parts in zip(*(numbers for _, numbers in sides), strict=True)]
+    of_bins = dict(zip(OF_BINS, [*arrays, np.zeros_like(arrays[0])], strict=True))
+    return CalibrationMap(
+        upper=(edges[0], edges[1]), design_effect=baseline.design_effect, score_is=baseline.score_is, **of_bins
+    )
 
 
-def _side(rows: Counts) -> tuple[tuple[int, ...], tuple[Floats, Floats, Floats]]:
-    """Upper edges, and gap, mean and variance of the hit rate of each bin, shape (K,)."""
+def at_told_share(by: CalibrationMap, scores: Counts) -> CalibrationMap | None:
+    """The map if the label became more or less frequent in rows of these ``scores`` (all of it); None if it did not.
+
+    The share is told by the scores alone (the moment equation of Saerens' mixture), and counts as far as it is larger
+    than its error. It did not where scores are no mixture of the baseline's true items and others, or where every row
+    is a label that was given: the share of true items is then the accuracy.
+    """
+    then = np.array([by.rows * by.rate, by.rows * (1 - by.rate)])
+    now = np.bincount(by.bins_of(scores), weights=scores.n, minlength=len(by.rows)) / by.design_effect
+    totals = then.sum(axis=1)
+    of_labels = by.score_is == "probability_of_label" and by.rows[: len(by.upper[0])].any()
+    if not (of_labels and now.any() and totals.min() >= LEAST):
+        return None
+    moved, error = moved_share(now, then)
+    if not abs(moved) > error:
+        return None
+    share, kept = totals[0] / totals.sum(), 1 - (error / moved) ** 2
+    least = LEAST / totals.sum()
+    new = float(np.clip(share + kept * moved, least, 1 - least))
+    of_true, of_others = new / share, (1 - new) / (1 - share)
+    if alike(np.array([now, then[0] * of_true + then[1] * of_others])) < FITS:
+        return None
+    weighed = by.rate * of_true + (1 - by.rate) * of_others
+    slope = of_true * of_others / weighed**2
+    rate = by.rate * of_true / weighed
+    of_share = rate * (1 - rate) / (new * (1 - new)) * math.sqrt(kept) * error
+    return replace(by, gap=by.gap + rate - by.rate, rate=rate, variance=by.variance * slope**2, shared=of_share)
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """A metric by several laws, of which one holds, nobody knows which: midway, with limits that hold under each."""
+
+    laws: tuple[Law, ...]
+
+    @property
+    def value(self) -> float:
+        """The mean of all."""
+        return sum(law.value for law in self.laws) / len(self.laws)
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """From the lowest lower limit to the highest upper one."""
+        low, high = zip(*(law.interval(confidence) for law in self.laws), strict=True)
+        return min(low), max(high)
+
+    def p_value(self, threshold: float, side: Side) -> float:
+        """The largest p-value."""
+        return max(law.p_value(threshold, side) for law in self.laws)
+
+    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
+        """The largest distance; None where one law has none."""
+        found = [law.detectable(threshold, side, rate, power) for law in self.laws]
+        return None if None in found else max(each for each in found if each is not None)
+
+
+def _side(rows: Counts) -> tuple[tuple[int, ...], tuple[Floats, ...]]:
+    """Upper edges, and gap, mean and variance of the hit rate, mean score and rows of each bin, shape (K,)."""
     bins = int(np.clip(rows.effective_rows // ROWS_A_BIN, 1, BINS))
     edges = equal_frequency_edges(rows, bins)
     table = bin_counts(rows, edges)
     n, hits = table.n_eff, table.n_eff * np.clip(table.rate, 0.0, 1.0)
     gap = np.where(table.n > 0, table.rate - table.score, 0.0)
     a, b = hits + 0.5, n - hits + 0.5
-    return edges, (gap, a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1)))
+    return edges, (gap, a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1)), table.score, n)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,9 +177,21 @@ class Expectation:
         return np.bincount(self.key, weights=self.outcomes.n, minlength=len(self.by.gap)).astype(np.float64)
 
     @property
+    def variance(self) -> Floats:
+        """The variance of the chances in each bin of the map, where scores are not those of the baseline, (bins,)."""
+        n = self._in_bins
+        score = np.bincount(self.key, weights=self.outcomes.n * self.outcomes.score, minlength=len(n))
+        away = np.where((n > 0) & (self.by.rows > 0), score / np.maximum(n, 1.0) - self.by.score, 0.0)
+        return self.by.variance + (SLOPE * away) ** 2
+
+    @property
     def error_of_map(self) -> float:
         """The variance of the mean outcome that comes from the map."""
-        return float((self._in_bins**2 * self.by.variance).sum()) / self.outcomes.rows**2
+        return float((self._in_bins**2 * self.variance).sum()) / self.outcomes.rows**2
+
+    def error_of_share(self, way: Floats | float = 1.0) -> float:
+        """The variance of the mean outcome that comes from the share of true items; ``way`` turns outcomes, (K,)."""
+        return float((self.outcomes.n * way * self.by.shared[self.key]).sum() / self.outcomes.rows) ** 2
 
     @property
     def error_of_truth(self) -> float:
@@ -115,7 +203,7 @@ class Expectation:
     def independent_rows(self) -> float:
         """The number of independent rows whose hit rate, at the mean chance, would have the same variance."""
         rate = self.outcomes.mean(self.by.rate[self.key]) or 0.0
-        variance = self.error_of_map + self.error_of_truth
+        variance = self.error_of_map + self.error_of_truth + self.error_of_share()
         return rate * (1 - rate) / variance if variance > 0 else float(self.outcomes.rows)
 
 
@@ -138,9 +226,8 @@ def together(parts: Sequence[Expectation], design_effect: float) -> Expectation:
         raise ValueError("nothing to put together: give at least one expectation")
     maps = [part.by for part in parts]
     first = np.cumsum([0, *(len(by.gap) for by in maps)])[:-1]
-    arrays = ([getattr(by, name) for by in maps] for name in ("gap", "rate", "variance"))
-    gap, rate, variance = (np.concatenate(each) for each in arrays)
-    joined = CalibrationMap(maps[0].upper, gap, rate, variance, design_effect, maps[0].score_is)
+    of_bins: dict[str, Any] = {name: np.concatenate([getattr(by, name) for by in maps]) for name in OF_BINS}
+    joined = replace(maps[0], design_effect=design_effect, **of_bins)
     names = ("n", "score", "chance", "predicted", "bin")
     n, score, chance, predicted, seen = (
         np.concatenate([getattr(part.outcomes, name) for part in parts]) for name in names
@@ -172,7 +259,7 @@ def accuracy_law(found: Expectation) -> Proportion | None:
     right = np.where(found.outcomes.predicted | (found.by.score_is == "confidence_in_prediction"), 1.0, -1.0)
     rate = found.by.rate[found.key]
     mean = found.outcomes.mean(np.where(right > 0, rate, 1 - rate)) or 0.0
-    variance = found.error_of_map + found.error_of_truth
+    variance = found.error_of_map + found.error_of_truth + found.error_of_share(right)
     rows = mean * (1 - mean) / variance if variance > 0 else float(found.outcomes.rows)
     return ShareToCome(value, rows, total=found.outcomes.rows)
 
@@ -220,7 +307,10 @@ def _future(found: Expectation, table: GapTables, value: float, rng: np.random.G
     rows[:width] = np.maximum(n / found.by.design_effect, 1.0)
     size = float(table.plug_in[0])
     gap = table.gap[0] * (value / size if size > 0 else 1.0)
-    drawn = np.abs(gap + np.sqrt(noise) * rng.standard_normal((RESAMPLES, padded)))
+    shared = np.zeros(padded)
+    shared[:width] = _by_bin(found, found.by.shared[found.key]) / np.maximum(n, 1.0)
+    drawn = gap + np.sqrt(noise) * rng.standard_normal((RESAMPLES, padded))
+    drawn = np.abs(drawn + shared * rng.standard_normal((RESAMPLES, 1)) if shared.any() else drawn)
     usual, share = drawn.mean(axis=0), table.share[0]
     textbook = np.quantile(drawn @ share, [chance for chance, _ in NODES])
     scale = textbook / max(float(usual @ share), ROUNDING)
@@ -242,7 +332,7 @@ def _map_variance(found: Expectation) -> Floats:
     pairs = found.outcomes.bin * width + found.key
     shared = np.bincount(pairs, weights=found.outcomes.n, minlength=len(found.edges) * width).reshape(-1, width)
     rows = np.maximum(shared.sum(axis=1), 1.0)
-    return np.asarray((shared**2 * found.by.variance).sum(axis=1) / rows**2)
+    return np.asarray((shared**2 * found.variance).sum(axis=1) / rows**2)
 
 
 def _ece_table(found: Expectation) -> BinCounts:

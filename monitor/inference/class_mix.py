@@ -79,8 +79,7 @@ def class_mix(window: BinCounts, baseline: BinCounts, recent: BinCounts | None =
     share_now, share_then, share_lately = (float(each[0].sum() / each.sum()) for each in (now, then, lately))
     statistic, freedom = _table(np.array([lately.sum(axis=1), then.sum(axis=1)]))
     fit = [_table(_merged(np.array([now[k], then[k]]))) for k in (0, 1)]
-    apart = _table(_merged(then))
-    moved, error = _moved(lately.sum(axis=0), then)
+    moved, error = moved_share(lately.sum(axis=0), then)
     nearest = float(np.clip(share_now, share_then + moved - WITHIN * error, share_then + moved + WITHIN * error))
     towards = math.copysign(1.0, share_lately - share_then)
     return ClassMix(
@@ -89,7 +88,7 @@ def class_mix(window: BinCounts, baseline: BinCounts, recent: BinCounts | None =
         float(np.clip(nearest, min(share_now, share_then), max(share_now, share_then))),
         _p_value(statistic, freedom),
         _p_value(sum(s for s, _ in fit), sum(f for _, f in fit)) if any(f for _, f in fit) else 1.0,
-        _p_value(*apart) if apart[1] else 1.0,
+        alike(then),
         float(ndtr(-towards * moved / error)) if math.isfinite(error) else 1.0,
     )
 
@@ -112,7 +111,7 @@ def at_share(counts: Counts, share: float) -> Counts:
     )  # fmt: skip
 
 
-def _moved(now: Floats, then: Floats) -> tuple[float, float]:
+def moved_share(now: Floats, then: Floats) -> tuple[float, float]:
     """By how much the scores say that the share of true items changed, with its standard error (infinite: not at all).
 
     ``now`` (M,) are rows by bin, ``then`` (2, M) those of the baseline by class. It is by the mean of the baseline's
@@ -163,6 +162,12 @@ def _table(table: Floats) -> tuple[float, int]:
     expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True) / table.sum()
     parts = np.divide((table - expected) ** 2, expected, out=np.zeros_like(table), where=expected > 0)
     return float(parts.sum()), max(0, int((table.sum(axis=0) > 0).sum()) - 1)
+
+
+def alike(table: Floats) -> float:
+    """The p-value for rows of a table (2, K) that are samples of one distribution; 1 where too few rows tell."""
+    statistic, freedom = _table(_merged(table))
+    return _p_value(statistic, freedom) if freedom else 1.0
 
 
 def _p_value(statistic: float, freedom: int) -> float:

@@ -11,12 +11,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 from scipy.special import ndtr, ndtri, stdtrit
 
 from monitor.core.counts import INDEPENDENT, Counts
 from monitor.core.records import Interval
-from monitor.inference.change import Effects, mover
+from monitor.inference.change import Effects, Side, mover
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, OfMoments, Proportion, Ranking
@@ -54,7 +55,24 @@ def interval(metric: str | MetricSpec, counts: Counts, confidence: float) -> Int
     return interval_of(law_of(metric, counts), confidence)
 
 
-def interval_of(law: Law | None, confidence: float) -> Interval:
+class MeasuredLaw(Protocol):
+    """What a value, its limits and a level are judged by: a law, or several of which one holds."""
+
+    @property
+    def value(self) -> float:
+        """The metric."""
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """Its limits."""
+
+    def p_value(self, threshold: float, side: Side) -> float:
+        """One-sided, for a truth beyond the threshold."""
+
+    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
+        """The smallest distance seen with ``power``."""
+
+
+def interval_of(law: MeasuredLaw | None, confidence: float) -> Interval:
     """The interval by a law; ``plug_in`` is its value, unless that is debiased. All None without a law."""
     if law is None:
         return _NOTHING

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.unresolved import NO_SCORES, score_counts
 from monitor.inference.before_truth import (
+    Either,
     accuracy_law,
+    at_told_share,
     calibration_map,
     ece_laws,
     expectation,
@@ -18,6 +21,7 @@ from monitor.inference.before_truth import (
     together,
 )
 from monitor.inference.gaps import analytic_points, stack
+from monitor.inference.sampling import Proportion
 from monitor.metrics.registry import METRICS
 
 Rng = np.random.Generator
@@ -143,6 +147,84 @@ def test_limits_of_an_expected_ece_hold_the_debiased_one_that_is_measured_later(
     truths = analytic_points(stack([bin_counts(counts, own) for counts, own in zip(later, edges, strict=True)]))
     limits = [law.interval(0.95) for law in laws if law is not None]
     assert np.mean([low <= truth <= high for (low, high), truth in zip(limits, truths, strict=True)]) >= 0.88
+
+
+def two_scores(true: int, others: int) -> Counts:
+    """Rows of which 7 of 8 true items have the score .8, and 3 of 4 others the score .3."""
+    hits = [(0.8, 1, true * 7 // 8), (0.3, 1, true // 8), (0.8, 0, others // 4), (0.3, 0, others * 3 // 4)]
+    score, truth, times = zip(*hits, strict=True)
+    return counts_from_rows(np.repeat(score, times), np.repeat(truth, times), automate_at=0.8)
+
+
+def test_if_the_label_became_more_frequent_the_chances_are_those_of_saerens() -> None:
+    baseline = two_scores(100_000, 400_000)
+    told = at_told_share(calibration_map(baseline), scores_of(two_scores(200_000, 300_000)))
+    assert told is not None
+    odds = (0.4 / 0.2) * (0.8 / 0.6)  # of a true item, from a share of .2 to one of .4
+    then = np.array([12_500 / 312_500, 87_500 / 187_500])
+    assert told.rate == pytest.approx(then * odds / (then * odds + 1 - then), abs=1e-3)
+    assert told.gap == pytest.approx(told.rate - [0.3, 0.8], abs=1e-3)
+
+
+@pytest.mark.parametrize("what", ["the same scores", "scores of neither", "labels that were given", "confidences"])
+def test_another_share_of_true_items_is_no_explanation_of(what: str) -> None:
+    baseline, waiting = two_scores(10_000, 40_000), two_scores(20_000, 30_000)
+    if what == "the same scores":
+        waiting = baseline
+    if what == "scores of neither":
+        waiting = counts_from_rows([0.8] * 5_000, [1] * 5_000)  # more than even true items alone have
+    if what == "labels that were given":
+        baseline, waiting = (replace(each, predicted=np.ones_like(each.predicted)) for each in (baseline, waiting))
+    if what == "confidences":
+        baseline = replace(baseline, score_is="confidence_in_prediction")
+    assert at_told_share(calibration_map(baseline), scores_of(waiting)) is None
+
+
+def of_share(rng: Rng, n: int, share: float) -> Counts:
+    """Scores that lie about 1.6 on the logit scale for true items, and about -2 for others."""
+    truth = rng.random(n) < share
+    return counts_from_rows(1 / (1 + np.exp(-rng.normal(np.where(truth, 1.6, -2.0), 1.3))), truth, automate_at=0.8)
+
+
+@pytest.mark.parametrize("world", ["twice as frequent", "half as frequent", "other items"])
+def test_limits_hold_where_the_label_became_more_or_less_frequent_and_where_other_items_came(world: str) -> None:
+    rng = np.random.default_rng(21)
+    held = []
+    for _ in range(120):
+        if world == "other items":
+            baseline, later = rows(rng, 12_000, -1.0), rows(rng, 1_500, -0.6)
+        else:
+            shares = (0.15, 0.3) if world == "twice as frequent" else (0.3, 0.15)
+            baseline, later = of_share(rng, 12_000, shares[0]), of_share(rng, 1_500, shares[1])
+        by = calibration_map(baseline)
+        ways = [
+            expectation(each, scores_of(later), (10_000,)) for each in (by, at_told_share(by, scores_of(later))) if each
+        ]
+        for name, law_of in (("accuracy", accuracy_law), ("overconfidence", overconfidence_law)):
+            laws = tuple(law for law in map(law_of, ways) if law is not None)
+            low, high = Either(laws).interval(0.95)
+            truth = METRICS[name].point(later)
+            assert truth is not None
+            held.append(low - 1e-9 <= truth <= high + 1e-9)
+    assert np.mean(held) >= 0.93
+
+
+def test_where_nobody_knows_which_law_holds_nothing_is_surer_than_the_less_sure_one() -> None:
+    one, other = Proportion(0.8, 400.0), Proportion(0.9, 100.0)
+    both = Either((one, other))
+    assert both.value == pytest.approx(0.85)
+    assert both.interval(0.95) == (one.interval(0.95)[0], other.interval(0.95)[1])
+    assert both.p_value(0.85, "below") == other.p_value(0.85, "below")
+    assert both.detectable(0.85, "below", 0.01, 0.8) == other.detectable(0.85, "below", 0.01, 0.8)
+
+
+def test_limits_are_wider_where_the_baseline_has_hardly_such_scores() -> None:
+    baseline = counts_from_rows([0.1] * 9_000 + [0.6] * 100, [1] * 900 + [0] * 8_100 + [1] * 60 + [0] * 40)
+    near, far = (
+        expectation(calibration_map(baseline), scores_of(counts_from_rows([s] * 50, [0] * 50)), (10_000,))
+        for s in (0.6, 0.9)
+    )
+    assert far.error_of_map - near.error_of_map == pytest.approx((0.5 * 0.3) ** 2)
 
 
 @pytest.mark.parametrize("law_of", [accuracy_law, overconfidence_law])
