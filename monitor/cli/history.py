@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -40,6 +41,8 @@ from monitor.report.terminal import element_view, history_view, report_view, sto
 from monitor.report.words import listed
 from monitor.story.gather import BACK, Teller
 
+IN_FULL = 3
+"""Of how many verdicts of a label every check is shown; of the others the sentence."""
 FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
 NOTHING = "the history has nothing of that: `calmon report` shows what there is, and `calmon run weekly` adds a week"
@@ -391,10 +394,14 @@ def _print_label(opened: Monitor, source: str, label: str | None, *, json_output
         typer.echo(json.dumps(about | {"verdicts": verdicts}, indent=1, allow_nan=False))
         return
     cli.out.print(story_text(story))
-    for verdict in sorted(newest, key=lambda v: (v.outcome != "breach", SEVERITY_RANK[v.severity], v.rule)):
-        if verdict.outcome != "ok":
-            told = lines(_explanation_of(opened, verdict), short=True)
-            cli.out.print("", *told, sep="\n", markup=False, highlight=False)
+    not_fine = [verdict for verdict in newest if verdict.outcome != "ok"]
+    gravest = sorted(not_fine, key=lambda v: (v.outcome != "breach", SEVERITY_RANK[v.severity], v.rule))
+    for place, verdict in enumerate(gravest):
+        told = lines(_explanation_of(opened, verdict), short=True)
+        shown = told if place < IN_FULL else islice(told, 1)
+        cli.out.print("", *shown, sep="\n", markup=False, highlight=False)
+    if len(gravest) > IN_FULL:
+        cli.out.print(f"\nThe checks of each: calmon explain {gravest[-1].id[:12]}", markup=False, highlight=False)
     fine = ", ".join(verdict.rule for verdict in newest if verdict.outcome == "ok")
     if fine:
         cli.out.print(f"\nWithin their limits: {fine}.", markup=False, highlight=False)

@@ -12,7 +12,7 @@ from monitor.core import windows
 from monitor.core.baseline import Baseline, References, comparable_versions, edges_of
 from monitor.core.counts import Counts, bin_counts, equal_width_edges
 from monitor.core.maturity import Maturity
-from monitor.core.records import Estimate, Interval, Subject, Verdict, Where, Window
+from monitor.core.records import IN_NO_WINDOW, Estimate, Interval, RejectedRows, Subject, Verdict, Where, Window
 from monitor.core.rejection_words import sentence
 from monitor.core.wording import clean, count_of
 from monitor.evaluation.estimates import Sample, estimate
@@ -78,13 +78,25 @@ def collect_report(
         zone=config.timezone,
         generated_at=now,
         subjects=subjects,
-        quality=tuple(store.quality(window.schedule, window.start)),
+        quality=tuple(_quality(store, config, window)),
         shifts=shifts,
         shifted=findings(shifts, config.evaluation.false_discovery_rate),
         noted=(*_notes(material), *(ReportNote(text) for text in words.left_out_words(shifts))),
         target=target,
         ranges=_in_tenths(material, subjects),
     )
+
+
+def _quality(store: Store, config: Config, window: Window) -> Iterator[RejectedRows]:
+    """What was rejected; of a past window not what lay in no window when it was read, which is of the whole source."""
+    newest = _newest(store, config, window)
+    for each in store.quality(window.schedule, window.start):
+        if each.reason not in IN_NO_WINDOW or newest.get(each.source) in (None, window.name):
+            yield each
+
+
+def _newest(store: Store, config: Config, window: Window) -> dict[str, str | None]:
+    return {source: store.newest_window(window.schedule, source) for source in config.sources}
 
 
 def _gather(store: Store, config: Config, window: Window, now: datetime) -> _Material:
@@ -113,7 +125,7 @@ def _gather(store: Store, config: Config, window: Window, now: datetime) -> _Mat
 def _stories(
     store: Store, config: Config, window: Window, now: datetime, verdicts: Iterable[Verdict]
 ) -> dict[Subject, LabelStory]:
-    newest = {source: store.newest_window(window.schedule, source) for source in config.sources}
+    newest = _newest(store, config, window)
     diagnoses = store.diagnoses(window)
     past = [each for each in diagnoses if newest.get(each.source) not in (None, window.name)]
     present = [each for each in diagnoses if each not in past]

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.alerting.health import outage
-from monitor.alerting.health.watchdog import is_not_running_reported, note_failure, watch_monitor
+from monitor.alerting.health.watchdog import is_not_running_reported, note_failure, observed, watch_monitor
 from monitor.cli import app
 from monitor.core.records import Delivery
 from monitor.operations.act import Pending, settled
@@ -206,6 +206,12 @@ def test_check_incidents_and_a_run_say_how_it_went_with_a_route_without_a_channe
         world.evaluate("2026-W03", BROKEN)
         pending = Pending("slack", "tickets", "billing", "", world.incident("billing"))
         assert [each.state for each in settled(world.monitor, [pending])] == ["sent"]
+        assert observed(world.monitor.store, world.monitor.config, world.clock.now).untold == frozenset()
+        complaint = [Judged("complaint", RULE, "breach", 0.12)]
+    with world_with(tmp_path, oncall, config=CONFIG) as world:  # and no token
+        world.evaluate("2026-W04", [*BROKEN, *complaint])
+        untold = observed(world.monitor.store, world.monitor.config, world.clock.now).untold
+        assert untold == {("tickets", "billing"), ("tickets", "complaint")}
     made = make_world(tmp_path, config=ALONE)
     given = {"CALMON_APPRISE": f"oncall={oncall.address}", "COLUMNS": "200"}
 

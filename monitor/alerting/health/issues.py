@@ -24,6 +24,7 @@ from monitor.core.records import (
     Reason,
     Schedule,
     Severity,
+    Subject,
     SwitchState,
     Window,
     receiver_name,
@@ -187,7 +188,8 @@ class Observed:
 
     ``rules_revision`` is that of the present rules, ``lease`` how long an evaluation keeps automation on;
     ``notes`` are the notes of the flows (``monitor.core.records.Note``) by key; ``in_threads`` the labels (source,
-    label) that have an open message; ``with_scores`` the sources of which gates have a score from which labels act.
+    label) that have an open message, ``untold`` those with a critical incident of which none was sent or waits;
+    ``with_scores`` the sources of which gates have a score from which labels act.
     ``channels`` are those of the routes, ``sent`` when the first and the last message were sent (None: none was).
     ``has_buttons``: both tokens of ``calmon slack`` are set here. ``too_few`` are the labels that have too few rows to
     be judged now, and nothing else the matter. ``judged_at`` are the starts of the windows of each
@@ -208,6 +210,7 @@ class Observed:
     judged: Sequence[JudgedSeen] = ()
     notes: Mapping[str, Note] = field(default_factory=dict)
     in_threads: frozenset[tuple[str, str | None]] = frozenset()
+    untold: frozenset[tuple[str, str | None]] = frozenset()
     with_scores: frozenset[str] = frozenset()
     channels: frozenset[str] = frozenset()
     sent: tuple[datetime, datetime] | None = None
@@ -717,6 +720,13 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             do = BESIDE if waiting[0].is_beside_slack else do_now
             yield HealthIssue(reason, severity, channel, text, do, channel=channel)
     yield from _not_sent(observed, now)
+    if observed.untold:
+        names = _names(sorted(Subject(*each).name for each in observed.untold))
+        yield HealthIssue(
+            WatchReason.DELIVERY_NOT_SENT, "info", "untold",
+            f"Nobody was told of {names}: critical, but no route takes it, or there was no token.",
+            "`calmon check` says which of them is missing; once it is there, the next run tells people",
+        )  # fmt: skip
 
 
 BESIDE = "`calmon incidents test` tries every receiver; correct its address in CALMON_APPRISE"

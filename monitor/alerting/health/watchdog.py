@@ -82,6 +82,7 @@ def observed(
     runs = [RunSeen(**{name: row[name] for name in RunSeen.__slots__}) for row in over]
     readings = [ReadingSeen(**row) for row in store.readings_seen(begin, now)]
     scheduled = tuple(each for each in SCHEDULES if config.rules_for(each))
+    unresolved = store.unresolved_incidents()
     return Observed(
         zone=config.zone,
         scheduled=scheduled,
@@ -101,9 +102,8 @@ def observed(
             for each in _judged(store, runs, schedule, source)
         ],
         notes=store.notes(),
-        in_threads=frozenset(
-            (each.source, each.label) for each in store.unresolved_incidents() if each.root is not None
-        ),
+        in_threads=frozenset((each.source, each.label) for each in unresolved if each.root is not None),
+        untold=_untold(store, config, unresolved),
         with_scores=frozenset(source for source, _ in store.thresholds()),
         channels=frozenset(route.addresses[0] for route in config.routes),
         sent=store.sent_between(),
@@ -118,6 +118,15 @@ def observed(
             for (schedule, source), starts in store.judged_windows(now - LOOKS_BACK).items()
         },
     )
+
+
+def _untold(store: Store, config: Config, unresolved: Sequence[Incident]) -> frozenset[tuple[str, str | None]]:
+    """The labels with a critical incident of which no message was sent, or is on its way."""
+    calling = [each for each in unresolved if (each.severity, each.state) == ("critical", "open")]
+    messages = {each.id: notices.messages_of(config, each) for each in calling}
+    found = store.delivery_roots({id for ids in messages.values() for id in ids}) if calling else {}
+    told = {id for id, root in found.items() if root.state in _ON_ITS_WAY}
+    return frozenset((each.source, each.label) for each in calling if told.isdisjoint(messages[each.id]))
 
 
 def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule, source: str) -> Iterator[JudgedSeen]:

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from monitor.alerting.health import troubles
 from monitor.alerting.health.issues import (
     LISTENER_NOTE,
     WATCHDOG_NOTE,
@@ -274,6 +275,13 @@ def test_that_no_message_reaches_slack_is_critical_and_another_service_hears_of_
     found = findings(seen(deliveries=waiting, channels=frozenset({"#a", "#b"}), sent=sent), MONDAY)
     since = f"Nothing has reached Slack since {sent[1]:%Y-%m-%d %H:%M} UTC."
     assert all(each.text.endswith(since) == nobody for each in found)
+
+
+def test_a_critical_label_of_which_nobody_was_told_is_shown_and_calls_nobody():
+    (found,) = findings(seen(untold=frozenset({("tickets", "billing"), ("tickets", None)})), MONDAY)
+    assert (found.severity, found.is_unhealthy) == ("info", False)
+    assert found.text.startswith("Nobody was told of tickets (all labels), tickets/billing: critical, but no route takes")
+    assert troubles.needing([found]) == ()
 
 
 def test_a_message_that_was_sent_after_the_others_were_tried_reached_slack():
