@@ -17,6 +17,7 @@ keep their sign from week to week while noise does not, which a sum of ECEs cann
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -26,7 +27,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.counts import Counts, Floats
+from monitor.core.counts import BinCounts, Counts, Floats
 from monitor.core.promises import BANDS, PastWindow, Promise, bands_of, pooled_promise, promise_of
 from monitor.core.records import SCORE_BAND, Comparison, Interval, Window
 from monitor.evaluation.accumulated import (
@@ -55,13 +56,17 @@ from monitor.evaluation.rule_metrics import (
 )
 from monitor.evaluation.week_spread import weeks_of
 from monitor.inference.change import mover
+from monitor.inference.class_mix import class_mix
 from monitor.inference.gaps import GapTables, analytic_limits, farther
 from monitor.inference.memory import kept_with
+from monitor.inference.merging import pool_bins
 from monitor.inference.sampling import Proportion, Ranking
 from monitor.inference.sequential import LONGEST, detectable_overconfidence, evidence_needed
 
 SURE = 0.95
 """The baseline is taken to be as much better than it was as it may be with this probability."""
+LATELY = 4
+"""The windows that tell together whether the share of true items changed."""
 ALL = "all scores"
 APART = tuple(name for name, (low, high) in BANDS.items() if (low, high) != (0.95, 1.0))
 """The bands that do not overlap."""
@@ -147,10 +152,13 @@ def _whole(rule: Rule, promise: Promise | None) -> Parts:
 # --- evidence
 
 
-def strand_runs(rule: Rule, run: ChangeRun, rule_input: RuleInput) -> tuple[list[Run], list[float]]:
+def strand_runs(
+    rule: Rule, run: ChangeRun, rule_input: RuleInput, times: Floats | None = None
+) -> tuple[list[Run], list[float]]:
     """The rows of each strand in each window, as the baseline makes expect them, and what is accepted of each strand.
 
-    A window without rows of a strand is worth no row of it; a strand without any row is left out.
+    A window without rows of a strand is worth no row of it; a strand without any row is left out. ``times`` (W, 2) say
+    how many times as frequent true items and others are in each window as in the baseline (None: once).
     """
     names, none = list(run.then), Promise(0, 0.0, 0.0, 0.0)
     of_names = [{name: way for name, way in strand if name in run.then} for strand in _strands(rule)]
@@ -160,7 +168,9 @@ def strand_runs(rule: Rule, run: ChangeRun, rule_input: RuleInput) -> tuple[list
     way = way[:, (n.sum(axis=0) @ np.abs(way)) > 0]
     among, turned = np.abs(way), way < 0
     total = n @ among
-    expected = np.clip(promised - (promised0 - kept0), 0.0, 1.0)
+    of_true, of_others = np.hsplit(np.ones((1, 2)) if times is None else times, 2)
+    true, others = kept0 * of_true, (1 - kept0) * of_others
+    expected = np.clip(promised - (promised0 - true / (true + others)), 0.0, 1.0)
     claimed, found = ((n * of @ way + n @ turned) / np.maximum(total, 1e-9) for of in (expected, kept))
     worth = total / (1 + rule_input.week_correlation * (rows @ among))
     rate = (kept0 * n0 + 0.5) / (n0 + 1)
@@ -265,7 +275,7 @@ def _comparison(
         "suspected": lead.suspected,
         "path": [[w.name, n, None, round(of.value or 0.0, 6), rounded_evidence(found)] for w, n, of, found in steps],
         **(alone if beyond and windows > 1 else {}),
-        **(_mix(rule, rule_input, evaluation) if beyond and shared["sure"] else {}),
+        **(_mix(rule, judged, evaluation) if beyond and shared["sure"] else {}),
     }
     return Comparison(
         rule_input.subject, rule_input.window, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in,
@@ -276,14 +286,46 @@ def _comparison(
     )  # fmt: skip
 
 
-def _mix(rule: Rule, each: RuleInput, evaluation: EvaluationConfig) -> dict[str, Any]:
-    """Whether another share of true items explains the change, by all windows that may be pooled."""
+def _mix(rule: Rule, judged: _Judged, evaluation: EvaluationConfig) -> dict[str, Any]:
+    """Whether another share of true items explains the change, by all windows that may be pooled.
+
+    The evidence on an ECE is of many windows: it is explained if it is too little beside the baseline at the share of
+    each window in which only the share changed.
+    """
+    each = judged.rule_input
     counts, windows = pooled(each.counts), len(each.counts)
+    rate = evaluation.false_discovery_rate / judged.shared["labels"]
     known = RuleSample(
-        counts, rule, each.subject, each.window, each.baseline, evaluation, windows, new_version=each.new_version
-    )
+        counts, rule, each.subject, each.window, each.baseline, evaluation, windows, new_version=each.new_version,
+        rate=rate,
+    )  # fmt: skip
     sample = in_bins(known)
-    return explained_by_mix(sample) if sample.usable else {}
+    found = explained_by_mix(sample) if sample.usable else {}
+    if found and rule.measure == "ece":
+        runs, margins = strand_runs(rule, judged.run, each, share_times(judged.run))
+        paths = paths_of(runs, margins, [math.exp(judged.lead.alone)] * len(runs))
+        evidence = rounded_evidence(mean_evidence([path.now for path in paths]))
+        found["class_mix"] |= {"explains": evidence < judged.shared["needed"], "evidence_at_shares": evidence}
+    return found
+
+
+def share_times(run: ChangeRun) -> Floats:
+    """How many times as frequent true items and others are in each window as in the baseline, shape (W, 2).
+
+    1 where it is not so that only their share changed, by the windows that may be pooled with each.
+    """
+    none, names = Promise(0, 0.0, 0.0, 0.0), [name for name in APART if name in run.then]
+    _, n, promised, kept = _columns([[parts.get(name, none) for name in names] for parts in (*run.parts, run.then)])
+    found: Floats = np.ones((len(run.parts), 2))
+    tables = [
+        BinCounts(np.arange(len(names)), np.rint(w), w, w * p, w * k, w)
+        for w, p, k in zip(n, promised, kept, strict=True)
+    ]
+    for at, table in enumerate(tables[:-1]):
+        mix = class_mix(table, tables[-1], pool_bins(tables[max(0, at - LATELY + 1) : at + 1]))
+        if mix is not None and mix.only_share_changed:
+            found[at] = mix.told / mix.then, (1 - mix.told) / (1 - mix.then)
+    return found
 
 
 def _rows(parts: Parts) -> int:

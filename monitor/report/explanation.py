@@ -594,6 +594,8 @@ def _class_mix(verdict: Verdict, passed: bool | None) -> str:
         fit += f", and that scores lie as before {equals('p', mix['scores'])}"
     if mix.get("is_separable") is False:
         fit += ", but the baseline's scores do not separate the two, so that a fault would look the same"
+    if "evidence_at_shares" in mix:
+        fit += f"; beside the baseline at the share of each window the evidence is {size(mix['evidence_at_shares'])}"
     return f"{shares}, which brings {mix['expected_rise']:+.4f}; {fit}"
 
 

@@ -15,11 +15,12 @@ from scipy.stats import norm
 from monitor.config.model import AutomationConfig, Config, Rule, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.promises import PastWindow, segment_promises
+from monitor.core.promises import PastWindow, bands_of, promise_of, segment_promises
 from monitor.core.records import Reason, Verdict, WeekSpread, Window
 from monitor.core.wording import plain_words
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
+from monitor.evaluation.lasting_changes import ChangeRun, share_times
 from monitor.evaluation.week_spread import compared_by, spreads_of
 from monitor.inference.promised import all_promises_of
 from monitor.report.explanation import explain
@@ -151,6 +152,45 @@ def test_more_traffic_in_a_band_that_was_always_wrong_is_no_evidence_of_changed_
     assert verdict.detail["beyond"]
     assert verdict.outcome != "breach"
     assert verdict.detail["evidence"] < 100
+
+
+def of_odds(rng: np.random.Generator, odds: float, rates: Rates = CALIBRATED) -> Counts:
+    """2,000 rows with true items so many times as frequent beside others, each class scored as ever."""
+    score, rate = np.array(SCORES), np.array(rates)
+    chance = rate * odds + 1 - rate
+    at = rng.choice(len(SCORES), 2_000, p=chance / chance.sum())
+    truth = rng.random(2_000) < (rate * odds / chance)[at]
+    return counts_from_rows(score[at], truth, predicted=score[at] >= 0.5, automate_at=0.8)
+
+
+@pytest.mark.parametrize("odds", [0.5, 0.67, 1.6])
+def test_a_season_is_no_lasting_rise_of_the_ece_also_when_it_is_over(odds: float) -> None:
+    rng = np.random.default_rng(31)
+    base = pinned([drawn(rng, CALIBRATED) for _ in range(PINNED)], ECE)
+    season = [of_odds(rng, odds) for _ in range(10)]
+    within, over = judged(ECE, base, season), judged(ECE, base, [*season, of_odds(rng, 1.0)])
+    assert within.detail["evidence"] > within.detail["needed"]
+    assert (within.outcome, within.reason) == ("unconfirmed", Reason.CLASS_MIX)
+    for verdict in (within, over):
+        assert verdict.outcome != "breach"
+        assert verdict.detail.get("class_mix", {"evidence_at_shares": 0.0})["evidence_at_shares"] < 100
+    # the same season, and scores of .85 and more that are worth less beside it
+    worse = [rate - 0.1 * (rate > 0.8) for rate in CALIBRATED]
+    faulty = judged(ECE, base, [of_odds(rng, odds, worse) for _ in range(10)])
+    assert (faulty.outcome, faulty.reason) == ("breach", Reason.INCREASED)
+
+
+def test_the_share_of_each_window_is_told_where_only_that_changed() -> None:
+    rng = np.random.default_rng(32)
+    base = pinned([drawn(rng, CALIBRATED, 20_000) for _ in range(PINNED)], ECE)
+    weeks = [of_odds(rng, 2.0) for _ in range(3)] + [drawn(rng, [rate - 0.05 for rate in CALIBRATED]) for _ in range(6)]
+    parts = [{name: promise_of(part) for (_, name), part in bands_of(week)} for week in weeks]
+    then = {name: promise_of(part) for (_, name), part in bands_of(base.counts)}
+    times = share_times(ChangeRun(tuple(WINDOWS[:9]), tuple(parts), then))  # type: ignore[arg-type]
+    share = float(np.mean(CALIBRATED))
+    new = share * 2 / (share * 2 + 1 - share)
+    assert times[2] == pytest.approx([new / share, (1 - new) / (1 - share)], rel=0.05)
+    assert times[6:].tolist() == [[1.0, 1.0]] * 3  # a fault, whose rows lie where they did
 
 
 @pytest.mark.parametrize("rule", [ECE, AUC], ids=lambda rule: rule.id)
