@@ -570,6 +570,7 @@ def _columns_table(table: _Table) -> Any:
         ours = [name for theirs, name in (*read_by_name(table.columns).items(), *mapped) if theirs == column.name]
         ours += [column.name] if not ours and column.name in OURS else []
         ours += ["score"] if wide and re.fullmatch(wide, column.name) else []
+        ours += ["latest_by"] if column.name == settings.get("latest_by") else []
         some = ", ".join(dict.fromkeys(str(value) for value in column.values[:50]))[:48]
         if ours:
             shown.add_row(*cli.cells(column.name, ", ".join(ours), some))

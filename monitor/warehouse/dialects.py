@@ -205,6 +205,10 @@ class Dialect:
         )
         return sa.cast(sa.func.floor(seconds / sa.literal_column(str(DAY_S))), sa.Integer)
 
+    def once(self, rows: sa.Select[Any]) -> sa.Select[Any]:
+        """The rows, each of whose columns is computed once, for a planner that puts their terms where they are used."""
+        return rows
+
     def usually(self, condition: Expression) -> Expression:
         """A condition by which rows are chosen that holds for many of them, for a planner that expects few."""
         return condition

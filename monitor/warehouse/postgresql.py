@@ -61,6 +61,10 @@ class PostgreSQL(CountsBits):
         kinds = {oid: _postgres_kind(name, category) for oid, name, category in rows}
         return [(column[0], kinds[column[1]]) for column in described]
 
+    def once(self, rows: sa.Select[Any]) -> sa.Select[Any]:
+        """Before an offset it computes no term twice; nor does it sort 200,000 groups in two processes more."""
+        return rows.offset(_ZERO)
+
     def usually(self, condition: Expression) -> Expression:
         """It expects equality with what is computed for one row in 200, and then joins rows with each other in turn."""
         return sa.case((condition, sa.literal_column("1"))).is_not(None)

@@ -155,11 +155,11 @@ class Reader:
         """The statements about the rows of the window."""
         return self.rows.statements
 
-    def _refuse_ids(self, rows: int) -> None:
-        """Raise :class:`RelationError` if there are more labels than ``max_labels``, before each is counted."""
+    def _refuse_ids(self, labels: int) -> None:
+        """Raise :class:`RelationError` if these are more labels than ``max_labels``."""
         source, window = self.statements.source, self.statements.window
         most = source.max_labels
-        if rows <= most or int(self.rows.fetch(self.statements.labels_beyond(most))["n"][0]) <= most:
+        if labels <= most:
             return
         named = "predicted_label" if source.kind == "single_label" else "label"
         found = (
@@ -172,9 +172,11 @@ class Reader:
         """The whole reading of a source of labels."""
         statements, fetch = self.statements, self.rows.fetch
         total, fingerprint = self.rows.fingerprint()
-        self._refuse_ids(total)
+        if total > statements.source.max_labels:
+            self._refuse_ids(self.rows.number(statements.labels_beyond(statements.source.max_labels)))
         groups = self._groups(latest=False)
         labels, counted = _labels_of(groups), int(np.sum(groups["n"]))
+        self._refuse_ids(len(labels))
         sums = fetch(statements.of_items(labels[:LABELS_BY_BITS], latest=False))
         repeated = self._repeated(sums, labels, complete=counted == total)
         latest = repeated > 0

@@ -142,7 +142,8 @@ class RowLevels:
         if "cluster" in rows.c:  # some exports write "none" as an empty text: such rows are no cluster
             kept.append(sa.func.nullif(rows.c.cluster, EMPTY).label("cluster"))
         kept += [rows.c[name] for name in map(self._segment_key, self.source.segments) if name in rows.c]
-        return sa.select(*kept, *(column.label(name) for name, column in columns.items())).subquery("facts")
+        facts = sa.select(*kept, *(column.label(name) for name, column in columns.items()))
+        return self.dialect.once(facts).subquery("facts")
 
     # --- whether rows have changed
 

@@ -266,6 +266,14 @@ def test_a_csv_file_becomes_a_configuration_that_check_accepts(folder: Path) -> 
     assert calmon("check").exit_code == 0
 
 
+def test_the_column_that_orders_the_predictions_of_an_item_is_said_to_be_read(folder: Path) -> None:
+    hour = {"scored_at": lambda row: f"2026-11-16 {8 + (row['predicted_label'] == 'other')}:00:00"}
+    again = [*single(), *(row | {"predicted_label": "other"} for row in single(3))]
+    written(folder / "tickets.csv", renamed(again, {}, **hour))
+    found = calmon("init", "tickets.csv", "--yes")
+    assert ["scored_at", "latest_by"] in [line.split()[:2] for line in found.stdout.splitlines()]
+
+
 def test_columns_that_are_read_for_their_name_are_said_to_be_read(folder: Path) -> None:
     more = {"Weight": lambda row: 2 + len(row["ticket_id"]), "cluster": lambda row: row["ticket_id"]}
     written(folder / "parcels.csv", renamed(single(), {}, **more))
