@@ -177,8 +177,14 @@ class RowLevels:
     def _share(self, name: str) -> Expression:
         """A score or an outcome; what rounding has moved out of [0, 1] is 0 or 1, all else stays as it is."""
         number = self._number(name)
+        if self.layout.columns[name].kind in ("integer", "boolean"):
+            return number
         above, below = sa.and_(number > ONE, number <= _ROUNDED_1), sa.and_(number < ZERO, number >= _ROUNDED_0)
         return sa.case((above, ONE), (below, ZERO), else_=number)
+
+    def _is_no_share(self, name: str) -> Expression:
+        """Whether :meth:`_share` is outside of [0, 1], by the number itself: engines would compute a share again."""
+        return false_or_null(self._number(name).between(_ROUNDED_0, _ROUNDED_1))
 
     def _instant(self, name: str) -> Expression:
         return self.dialect.instant(self._column(name), self.layout.columns[name].kind)
@@ -216,7 +222,7 @@ class RowLevels:
         """What the classifier decided; without that column, whether the score is at least .5."""
         if self.layout.has("predicted"):
             return self._number("predicted")
-        return sa.case((self._share("score") >= sa.literal_column("0.5"), ONE), else_=ZERO)
+        return sa.case((self._number("score") >= sa.literal_column("0.5"), ONE), else_=ZERO)
 
     def _automated(self, rows: Subquery) -> Expression:
         """Whether a row acts alone."""
@@ -256,12 +262,12 @@ class RowLevels:
     def _row_reasons(self) -> list[tuple[Expression, RejectReason]]:
         outcome: list[tuple[Expression, RejectReason]] = [
             (self._column("actual").is_(None), RejectReason.OUTCOME_MISSING),
-            (false_or_null(self._share("actual").between(ZERO, ONE)), RejectReason.OUTCOME_OUT_OF_RANGE),
+            (self._is_no_share("actual"), RejectReason.OUTCOME_OUT_OF_RANGE),
         ]
         return [*self._score_reasons(), *outcome, *self._decision_reasons(), *self._weight_reasons()]
 
     def _score_reasons(self) -> list[tuple[Expression, RejectReason]]:
-        score, label = self._share("score"), self._text("label")
+        label = self._text("label")
         return [
             (self._column("item").is_(None), RejectReason.ITEM_MISSING),
             # "" is no label: the history keeps the source as a whole under it
@@ -272,7 +278,7 @@ class RowLevels:
                 self.dialect.not_a_number(self._column("score"), self.layout.columns["score"].kind),
                 RejectReason.SCORE_NOT_A_NUMBER,
             ),
-            (false_or_null(score.between(ZERO, ONE)), RejectReason.SCORE_OUT_OF_RANGE),
+            (self._is_no_share("score"), RejectReason.SCORE_OUT_OF_RANGE),
         ]
 
     def _decision_reasons(self) -> list[tuple[Expression, RejectReason]]:
