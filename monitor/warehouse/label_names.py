@@ -70,10 +70,17 @@ def _alike(predicted: Mapping[str, int], true: Mapping[str, int]) -> Iterator[tu
 
 
 def _plain(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", name).split()).casefold()
+    return " ".join(unicodedata.normalize("NFKC", _visible(name)).split()).casefold()
+
+
+def _visible(name: str) -> str:
+    """The name without characters that nobody sees, such as a blank of no width or a byte order mark."""
+    return "".join(each for each in name if unicodedata.category(each) != "Cf")
 
 
 def _difference(one: str, other: str) -> str:
+    if _visible(one) == _visible(other):
+        return "characters that nobody sees"
     if " ".join(one.split()) == " ".join(other.split()):
         return "blanks"
     if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other):

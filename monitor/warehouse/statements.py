@@ -85,7 +85,7 @@ class Statements(CountStatements):
     # --- whether rows have changed, and dates
 
     def labels_beyond(self, most: int) -> sa.Select[Any]:
-        """(n): how many labels four times ``most`` rows of the window have: ids would all differ. Reads no more rows."""
+        """(n): how many labels four times ``most`` rows of the window have. Ids would all differ."""
         rows = self._select(self._text("label").label("label")).where(self._in_window()).limit(4 * most)
         return sa.select(sa.func.count(rows.subquery("first_rows").c.label.distinct()).label("n"))
 

@@ -53,6 +53,8 @@ def doubts(warehouse: Warehouse, **settings: Any) -> tuple[str, ...]:
         ("refund", "Refund", "the label 'refund' and the truth 'Refund' (60 rows) differ by capitals only"),
         (NFC, NFD, "differ by their Unicode form only"),
         ("re fund", "re  fund", "differ by blanks only"),
+        ("refund", "refund\u200b", "differ by characters that nobody sees only"),
+        ("refund", "\ufeffRefund", "differ by blanks, capitals or their Unicode form only"),
         ("refund", "ｒｅｆｕｎｄ", "differ by blanks, capitals or their Unicode form only"),
         ("refund", "NULL", "truths of 60 rows mean missing ('NULL')"),
         ("refund", "n/a", "truths of 60 rows mean missing ('n/a')"),
