@@ -166,7 +166,8 @@ class _Column:
 
     @property
     def is_percent(self) -> bool:
-        return self.above > len(self.numbers) / 2
+        """Whether most numbers are above 1, and some are far above what a score in [0, 1] may be by mistake."""
+        return self.above > len(self.numbers) / 2 and max(self.numbers) > 10
 
     @property
     def above(self) -> int:

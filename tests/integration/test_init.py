@@ -109,6 +109,7 @@ SHAPES: dict[str, tuple[Rows, dict[str, Any]]] = {
         renamed(single(), {"true_label": "final_intent", "predicted_label": "intent"}),
         {"kind": "single_label", "columns": {"item": "ticket_id", "true_label": "final_intent", "predicted_label": "intent"}},
     ),
+    "above 1 and no percent": (renamed(single(), {}, confidence=lambda r: round(r["confidence"] * 1.6, 2)), SINGLE),
     "percent": (renamed(single(), {}, confidence=lambda r: round(r["confidence"] * 100)), SINGLE | {"score_scale": 100}),
     "German decimals": (renamed(single(), {}, confidence=lambda r: str(r["confidence"]).replace(".", ",")), SINGLE),
     "German dates": (renamed(single(), {}, resolved_at=german), SINGLE | {"types": {"resolved_at": "%d.%m.%Y %H:%M"}}),
