@@ -1,10 +1,12 @@
-"""``calmon audit plan|draw``: which items of what acts alone people check, so that its accuracy stays known."""
+"""``calmon audit plan|draw|import``: which items of what acts alone people check, so that its accuracy stays known."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -13,12 +15,13 @@ import typer
 
 from monitor.cli import common as cli
 from monitor.config.model import Config
+from monitor.context import Monitor
 from monitor.core.records import Window
 from monitor.core.wording import count_of
 from monitor.history.store import Store
 from monitor.operations.audit import LabelPlan, NothingToPlan, draw, plan
+from monitor.operations.import_audit import import_audit
 from monitor.report.console import plain_table
-from monitor.warehouse.unresolved import DrawnItem
 
 audit_app = typer.Typer(no_args_is_help=True, help="Truth for what acts alone: how many items to check, and which.")
 cli.app.add_typer(audit_app, name="audit")
@@ -27,7 +30,8 @@ FallOption = Annotated[float, typer.Option(min=0.001, max=1.0, help="The fall of
 WeeksOption = Annotated[int, typer.Option(min=1, max=52, help="Within so many weeks.")]
 TotalOption = Annotated[int | None, typer.Option("--checks", min=1, help="Instead: so many checks a week in all.")]
 WeekOption = Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")]
-COLUMNS = ("source", "label", "item", "score", "weight", "week")
+EachOption = Annotated[int | None, typer.Option(min=1, help="Instead of a plan: so many items of each label.")]
+COLUMNS = ("source", "label", "item", "score", "weight", "week", "truth")
 
 
 @audit_app.command(
@@ -73,15 +77,17 @@ def plan_command(
 def _planned(
     store: Store, config: Config, source: str | None, window: Window, fall: float, weeks: int, checks: int | None
 ) -> dict[str, list[LabelPlan]]:
-    names = cli.check_source(config, source) or [
-        name for name, each in config.sources.items() if each.kind != "regression"
-    ]
+    names = cli.check_source(config, source) or _of_labels(config)
     if checks is not None and len(names) > 1:
         raise cli.UsageError(f"--checks is of one source: say which with --source ({', '.join(names)})")
     try:
         return {name: plan(store, config, name, window, fall, weeks=weeks, total=checks) for name in names}
     except NothingToPlan as error:
         raise cli.fail(str(error)) from error
+
+
+def _of_labels(config: Config) -> list[str]:
+    return [name for name, each in config.sources.items() if each.kind != "regression"]
 
 
 @audit_app.command("draw", epilog="Example:  calmon audit draw --source tickets --out audit.csv")
@@ -91,33 +97,70 @@ def draw_command(
     fall: FallOption = 0.05,
     weeks: WeeksOption = 4,
     checks: TotalOption = None,
+    each: EachOption = None,
     week: WeekOption = None,
     seed: Annotated[str, typer.Option(help="Another seed draws other items; the same one draws the same.")] = "audit",
 ) -> None:
     """Draw the items of a week that people check, as many as planned, at random among those that act alone.
 
-    The weight of an item is how many it stands for: 1 / the chance that it is drawn.
+    The weight of an item is how many it stands for: 1 / the chance that it is drawn. People write the truth into the
+    last column, and `calmon audit import` reads it.
     """
-    with cli.monitor(writes=False) as opened:
+    with cli.monitor() as opened:
         window = cli.window_of(opened.config, "weekly", week)
-        planned = _planned(opened.store, opened.config, source, window, fall, weeks, checks)
-        drawn: list[tuple[str, DrawnItem, float]] = []
-        for name, of in planned.items():
-            wanted = {each.label: each.checks for each in of}
-            try:
-                found = draw(opened, name, window, wanted, f"{seed} {window.name}")
-            except NothingToPlan as error:
-                raise cli.fail(str(error)) from error
-            drawn += [(name, item, max(1.0, item.of / wanted[item.label])) for item in found]
+        wanted = _wanted(opened, source, window, fall, weeks, checks, each)
+        try:
+            parts = (draw(opened, name, window, of, f"{seed} {window.name}") for name, of in wanted.items())
+            drawn = [item for part in parts for item in part]
+        except NothingToPlan as error:
+            raise cli.fail(str(error)) from error
+    sizes = Counter((item.source, item.label) for item in drawn)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
-    writer.writerows(
-        [name, item.label, item.item, item.score, f"{weight:.6g}", window.name] for name, item, weight in drawn
-    )
+    for item in drawn:
+        weight = item.of / sizes[item.source, item.label]
+        writer.writerow([item.source, item.label, item.item, item.score, f"{weight:.6g}", window.name, ""])
     cli.write(out, text.getvalue())
-    known = sum(item.is_known for _, item, _ in drawn)
+    known = sum(item.stated is not None for item in drawn)
     cli.out.print(
         f"{count_of(len(drawn), 'item')} of {window.name} written to {out}; the truth of {known:,} is known already.",
         markup=False, highlight=False,
     )  # fmt: skip
+
+
+def _wanted(
+    opened: Monitor, source: str | None, window: Window, fall: float, weeks: int, checks: int | None, each: int | None
+) -> dict[str, Mapping[str, int] | int]:
+    """By source, how many items of each label are drawn."""
+    if each is not None:
+        return dict.fromkeys(cli.check_source(opened.config, source) or _of_labels(opened.config), each)
+    planned = _planned(opened.store, opened.config, source, window, fall, weeks, checks)
+    return {name: {label.label: label.checks for label in of} for name, of in planned.items()}
+
+
+@audit_app.command("import", epilog="Example:  calmon audit import audit.csv --source tickets")
+def import_command(
+    file: Annotated[Path, typer.Argument(help="A CSV file with the columns item and truth, such as draw writes.")],
+    source: Annotated[str, typer.Option(help="The source that the items were drawn of.")],
+) -> None:
+    """Store what people found of drawn items; the next run judges their weeks by it.
+
+    A truth is the true label (multilabel: 1 or 0); an empty one is not decided yet.
+    """
+    with cli.monitor(reads=False) as opened:
+        cli.check_source(opened.config, source)
+        try:
+            with file.open(encoding="utf-8-sig", newline="") as lines:
+                done = import_audit(opened, source, lines)
+        except (OSError, ValueError, csv.Error) as error:
+            raise cli.fail(f"{file} cannot be imported: {error}") from error
+    for line, why in done.refused:
+        cli.err.print(f"line {line}: {why}", markup=False, highlight=False, soft_wrap=True)
+    cli.out.print(
+        f"{count_of(done.lines, 'line')}: {done.stored:,} stored ({done.news:,} of them news), "
+        f"{done.undecided:,} not decided yet, {len(done.refused):,} refused.",
+        markup=False, highlight=False,
+    )  # fmt: skip
+    if done.refused:
+        raise typer.Exit(cli.FAILED)

@@ -28,6 +28,7 @@ from monitor.core.records import Delivery, Identity, Recorded, RuleEvidence, Swi
 from monitor.core.redaction import shown_address
 from monitor.history import (
     annotation_rows,
+    audit_rows,
     delivery_rows,
     diagnosis_rows,
     evaluations,
@@ -521,6 +522,14 @@ class Store:
     annotations = _reading(annotation_rows.read)
     annotation = _reading(annotation_rows.one)
     timeline = _reading(timeline_rows.events)
+
+    # Audits
+
+    keep_drawn = _writing(audit_rows.keep_drawn)
+    save_outcomes = _writing(audit_rows.save_outcomes)
+    save_stated = _writing(audit_rows.save_stated)
+    audited = _reading(audit_rows.read)
+    newly_decided = _reading(audit_rows.newly_decided)
 
     # Many windows at once, for the pages of the dashboard
 

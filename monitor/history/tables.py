@@ -328,6 +328,14 @@ annotation_table = Table(  # not "annotations": `from __future__` imports that n
 
 Index("ix_annotations_source", annotation_table.c.source, annotation_table.c.at)
 
+# Items of a week drawn for an audit, `of` so many that act on the label; what people found, and what the relation said.
+audits = Table(
+    "audits", metadata,
+    _key("source"), _key("window_start", _TIME), _key("label"), _key("item"), _required("score", Float(53)),
+    _required("of", Integer), Column("outcome", Float(53)), Column("stated", Float(53)), _required("drawn_at", _TIME),
+    Column("decided_at", _TIME),
+)  # fmt: skip
+
 # How many items of a window had their truth, and the expected share; one row each time that this changed.
 maturities = Table(
     "maturities", metadata,

@@ -10,12 +10,12 @@ import numpy as np
 
 from monitor.config.model import Config, Rule
 from monitor.context import Monitor
+from monitor.core.audits import AuditedItem
 from monitor.core.promises import Promise, promise_of
 from monitor.core.records import Window
 from monitor.core.wording import clean
 from monitor.history.store import Store
 from monitor.inference.sequential import evidence_needed, would_be_seen
-from monitor.warehouse.unresolved import DrawnItem
 
 POWER = 0.8
 _MOST = 1_000_000
@@ -108,9 +108,14 @@ def _of_label(label: str, acting: Promise, rows: int, span: float) -> LabelPlan:
     return LabelPlan(label, acting.rows, acting.promised, rows, checks, rows / checks, rows / acting.effective)
 
 
-def draw(monitor: Monitor, source: str, window: Window, checks: Mapping[str, int], seed: str) -> list[DrawnItem]:
-    """The items of the window to check, of each label so many. Raises :class:`NothingToPlan` and reading errors."""
-    each = max(checks.values(), default=0)
+def draw(
+    monitor: Monitor, source: str, window: Window, wanted: Mapping[str, int] | int, seed: str
+) -> list[AuditedItem]:
+    """The items of the window to check, of each label so many, which the history keeps with how many each stands for.
+
+    Raises :class:`NothingToPlan` and reading errors.
+    """
+    each = wanted if isinstance(wanted, int) else max(wanted.values(), default=0)
     try:
         found = monitor.warehouse.drawn(
             source, monitor.config.sources[source], window, seed=seed, each=each, now=monitor.clock()
@@ -119,10 +124,12 @@ def draw(monitor: Monitor, source: str, window: Window, checks: Mapping[str, int
         raise NothingToPlan(
             f"{error}; `unresolved: true` with `predicted_at` at the source says which items act without a truth"
         ) from error
-    return chosen(found, checks)
+    kept = found if isinstance(wanted, int) else chosen(found, wanted)
+    monitor.store.keep_drawn(kept, monitor.clock())
+    return kept
 
 
-def chosen(found: Sequence[DrawnItem], checks: Mapping[str, int]) -> list[DrawnItem]:
+def chosen(found: Sequence[AuditedItem], checks: Mapping[str, int]) -> list[AuditedItem]:
     """Of each label the first so many."""
     taken: dict[str, int] = {}
     kept = []

@@ -14,6 +14,7 @@ from monitor.config.counting import settings_of
 from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
+from monitor.core.audits import by_people
 from monitor.core.baseline import Baseline, References, references_under
 from monitor.core.counts import Counts, SegmentCounts, pool
 from monitor.core.maturity import Maturity
@@ -43,6 +44,7 @@ from monitor.evaluation.shift.drift_report import feature_drift
 from monitor.history.readings import LastRead, StoredReading
 from monitor.history.store import Store
 from monitor.inference.sequential import LONGEST
+from monitor.operations.audited import audited
 from monitor.operations.measure_maturity import ByWindow, known_truths, to_restate
 from monitor.warehouse.reader import (
     Reading,
@@ -109,7 +111,8 @@ def read_ahead(monitor: Monitor, window: Window, name: str) -> WindowRead:
 
     Raises what ``Warehouse.read`` raises.
     """
-    ahead = read_window(monitor.config, monitor.warehouse, window, name, monitor.clock())
+    found = read_window(monitor.config, monitor.warehouse, window, name, monitor.clock())
+    ahead = replace(found, reading=audited(monitor, found.reading))
     before = monitor.store.load_reading(window.schedule, window.start, name)
     if _measured_before(monitor, window, ahead.reading, before) is None:
         read(monitor, window, name, baselines_of(monitor, name), store=True, reading=ahead.reading, before=before)
@@ -246,7 +249,7 @@ def _restated(
     readings = []
     for past in to_restate(monitor, window, name, known):
         kept = monitor.store.load_reading(past.schedule, past.start, name)
-        reading = _read_again(monitor, past, name, known[past].get(None), kept, deleted)
+        reading = _read_again(monitor, past, name, known.get(past, {}).get(None), kept, deleted)
         if reading is not None:
             found = read(monitor, past, name, references.baselines, store=True, reading=reading, before=kept)
             readings.append((past, *found))
@@ -283,7 +286,8 @@ def _keep(monitor: Monitor, past: Window, kept: StoredReading, reading: Reading)
 
 
 def _from_warehouse(monitor: Monitor, window: Window, name: str, *, whole: bool) -> Reading:
-    return monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock(), whole=whole)
+    source = monitor.config.sources[name]
+    return audited(monitor, monitor.warehouse.read(name, source, window, now=monitor.clock(), whole=whole))
 
 
 def _deleted(monitor: Monitor, window: Window, reading: Reading, kept: StoredReading) -> RejectedRows | None:
@@ -303,7 +307,11 @@ def _replaced(monitor: Monitor, window: Window, reading: Reading, kept: StoredRe
     if not _still_holds(monitor, kept) or reading.rest is not None:
         return None
     set_aside = sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
-    fewer = (_fewer(counts, reading.labels.get(label)) for label, counts in kept.labels.items() if label is not None)
+    fewer = (
+        _fewer(by_people(counts) if label in reading.people_only else counts, reading.labels.get(label))
+        for label, counts in kept.labels.items()
+        if label is not None
+    )
     gone = sum(fewer) - set_aside
     if gone <= ALLOWED_TO_GO * kept.rows:
         return None
@@ -329,8 +337,8 @@ def _data_of_restated(
     baselines = references.baselines
     before = earlier(monitor, past, name, baselines, store=True, reread=False)
     return SourceData(
-        name, replace(counts, maturity=known[past]), tuple(before), reading.segments, baselines, reading.quality,
-        reading.rows, switched=_followed(monitor, name), past=_past(monitor, past, name),
+        name, replace(counts, maturity=known.get(past, {})), tuple(before), reading.segments, baselines,
+        reading.quality, reading.rows, switched=_followed(monitor, name), past=_past(monitor, past, name),
         baseline_segments=segments_of_baselines(monitor, past, baselines), references=references,
         enabled=enabled_by_operators(monitor.store, monitor.config, name, past),
     )  # fmt: skip
@@ -418,6 +426,7 @@ def read(
     kept = replace(kept_of(monitor, reading, baselines, counts), last_read=_to_remember(reading, known))
     if store:
         monitor.store.save_reading(window, kept, monitor.clock())
+        monitor.store.save_stated(reading.audited)
     return reading, replace(counts, rejected=kept.rejected)
 
 
@@ -483,7 +492,7 @@ def stored_or_read(monitor: Monitor, window: Window, name: str, baselines: Basel
     if kept is not None and _still_holds(monitor, kept):
         return counts_of(window, kept, monitor.config, baselines)
     source = monitor.config.sources[name].model_copy(update={"segments": ()})  # not needed here, and slow
-    reading = monitor.warehouse.read(name, source, window, now=monitor.clock(), whole=False)
+    reading = audited(monitor, monitor.warehouse.read(name, source, window, now=monitor.clock(), whole=False))
     counts = with_whole(reading)
     return replace(counts, rejected=rejected_in(stored(monitor, reading, counts), monitor.config, baselines))
 

@@ -47,17 +47,21 @@ def known_truths(config: Config, warehouse: Warehouse, window: Window, name: str
 def to_restate(monitor: Monitor, window: Window, name: str, known: ByWindow) -> list[Window]:
     """The earlier windows to restate, oldest first.
 
-    Their truths have changed, a waiting rule now has enough of them, or when truths came could not be read then.
+    Their truths have changed, a waiting rule now has enough of them, people have checked more of their items, or when
+    truths came could not be read then.
     """
-    past = [each for each in known if each.start < window.start]
+    checked = monitor.store.newly_decided(name) if window.schedule == "weekly" else []
+    span = [] if not (known or checked) else windows.before(window, RESTATED[window.schedule], monitor.config.zone)
+    past = list(reversed(span))
     if not past:
         return []
     before = monitor.store.maturities(window.schedule, name, since=past[0].start, until=past[-1].start)
     return [
         each
         for each in past
-        if _is_restated(each, known[each], before)
-        or _wait_no_longer(monitor, each, name, known[each])
+        if each.start in checked
+        or _is_restated(each, known.get(each, {}), before)
+        or _wait_no_longer(monitor, each, name, known.get(each, {}))
         or DELAYS_FAILED in parts_not_read(monitor.store.quality(each.schedule, each.start, name))
     ]
 

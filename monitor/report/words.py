@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, tzinfo
 
 from monitor.core.records import (
+    AUDIT_DIFFERS,
     DELAYS_FAILED,
     IN_NO_WINDOW,
     JOIN_ODD,
@@ -13,6 +14,7 @@ from monitor.core.records import (
     RARE_LABELS,
     ROWS_DELETED,
     ROWS_REPLACED,
+    TRUTHS_BIASED,
     UNRESOLVED_FAILED,
     Interval,
     RejectedRows,
@@ -199,7 +201,7 @@ def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
             )
 
 
-_OF_LABELS = (JOIN_ODD, LABELS_DIFFER, RARE_LABELS)
+_OF_LABELS = (JOIN_ODD, LABELS_DIFFER, RARE_LABELS, AUDIT_DIFFERS, TRUTHS_BIASED)
 
 
 def labels_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str]:

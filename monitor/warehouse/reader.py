@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from monitor.config.model import SourceConfig
+from monitor.core.audits import AuditedItem
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
     JOIN_ODD,
@@ -61,7 +62,7 @@ from monitor.warehouse.scored import localised
 from monitor.warehouse.shapes import long_form
 from monitor.warehouse.survey import Survey, survey
 from monitor.warehouse.tables import ColumnSample, samples, table_names
-from monitor.warehouse.unresolved import DrawnItem, UnresolvedStatements, open_relation, with_truth
+from monitor.warehouse.unresolved import UnresolvedStatements, open_relation, with_truth
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,6 +80,8 @@ TIMEOUT_S = 900.0
 CANDIDATES = 8
 """A sample is drawn from at least this many times its number of items."""
 
+ITEMS_AT_ONCE = 500
+"""So many ids are in one statement."""
 ENOUGH_TO_DOUBT = 20
 """Of a label with so many rows that were given it, most of them wrong, the names of truths are looked at."""
 
@@ -339,19 +342,35 @@ class Warehouse:
 
     def drawn(
         self, name: str, source: SourceConfig, window: Window, *, seed: str, each: int, now: datetime
-    ) -> list[DrawnItem]:
+    ) -> list[AuditedItem]:
         """Of each label ``each`` random items that were predicted in the window and act alone; always the same ones.
 
         Raises as :meth:`unresolved` does.
         """
         with self._predicted(name, source, window, now) as (connection, statements):
-            found = connection.execute(statements.drawn(seed, each, latest=True)).mappings()
+            found = connection.execute(statements.drawn(seed, each, latest=True))
             return [
-                DrawnItem(
-                    str(row["item"]), str(row["label"]), float(row["score"]), not int(row["waiting"]), int(row["n"])
+                AuditedItem(
+                    name, window.start, str(label), str(item), float(score), int(of),
+                    stated=None if truth is None else float(truth),
                 )
-                for row in found
-            ]
+                for label, item, score, of, truth in found
+            ]  # fmt: skip
+
+    def outcomes(
+        self, name: str, source: SourceConfig, window: Window, items: Sequence[str], *, now: datetime
+    ) -> dict[tuple[str, str], float]:
+        """By label and item, whether the label was right, of items that act alone and whose truth is known ``now``.
+
+        Raises as :meth:`unresolved` does.
+        """
+        with self._predicted(name, source, window, now) as (connection, statements):
+            parts = (
+                statements.outcomes(items[first : first + ITEMS_AT_ONCE])
+                for first in range(0, len(items), ITEMS_AT_ONCE)
+            )
+            rows = (row for part in parts for row in connection.execute(part))
+            return {(str(label), str(item)): float(truth) for label, item, truth in rows}
 
     @contextmanager
     def _predicted(

@@ -28,6 +28,7 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
+from monitor.core.audits import AuditedItem
 from monitor.core.counts import (
     INDEPENDENT,
     Counts,
@@ -90,6 +91,8 @@ class Reading:
     ``unresolved`` has the rows that were predicted in the window, if the source has rows without a truth.
     ``rest`` has the rows of labels that are not in ``labels``, since very many have few rows (:data:`LABELS_A_ROW`).
     ``fingerprint`` is that of :meth:`Warehouse.fingerprint`, if the source has one.
+    ``audited`` has the items of the week that people check, as they are in the counts; of the labels in ``people_only``
+    no other rows that act are counted.
     """
 
     source: str
@@ -108,6 +111,8 @@ class Reading:
     unresolved: UnresolvedRows | None = None
     fingerprint: str | None = None
     rest: Counts | None = None
+    audited: tuple[AuditedItem, ...] = ()
+    people_only: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ after its truths came gives the same rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -23,17 +24,6 @@ from monitor.warehouse.row_levels import ONE, ZERO, first_reason, sound_unless
 from monitor.warehouse.statements import Statements
 
 _KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted", "predicted_at")
-
-
-@dataclass(frozen=True, slots=True)
-class DrawnItem:
-    """An item drawn for an audit, one of ``of`` that act alone on its label; ``is_known``: its truth is known."""
-
-    item: str
-    label: str
-    score: float
-    is_known: bool
-    of: int
 
 
 class OpenRelation(SourceConfig):
@@ -93,18 +83,25 @@ class UnresolvedStatements(Statements):
         return sa.select(*by, sa.func.count().label("n"), total).group_by(*by)
 
     def drawn(self, seed: str, each: int, *, latest: bool) -> sa.Select[Any]:
-        """(label, item, score, waiting, n): of each label ``each`` of the items that act alone, by md5 of seed and id.
+        """(label, item, score, n, truth): of each label ``each`` of the items that act alone, by md5 of seed and id.
 
-        ``n`` is how many act alone. The same items come every time, in every engine.
+        ``n`` is how many act alone; ``truth`` is NULL if it is not known. The same items come every time, in every
+        engine.
         """
         rows, by_bytes = self._decided(latest=latest), self.dialect.ordered
         order = (by_bytes(self.dialect.md5(sa.literal(seed, sa.Text) + rows.c.item)), by_bytes(rows.c.item))
         place = sa.func.row_number().over(partition_by=rows.c.label, order_by=order).label("place")
         size = sa.func.count().over(partition_by=rows.c.label).label("n")
-        columns = (rows.c.label, rows.c.item, rows.c.score, rows.c.waiting)
+        columns = (rows.c.label, rows.c.item, rows.c.score, rows.c.truth)
         placed = sa.select(*columns, size, place).where(self._automated(rows)).subquery("placed")
-        shown = (placed.c[name] for name in ("label", "item", "score", "waiting", "n"))
+        shown = (placed.c[name] for name in ("label", "item", "score", "n", "truth"))
         return sa.select(*shown).where(placed.c.place <= each).order_by(by_bytes(placed.c.label), placed.c.place)
+
+    def outcomes(self, items: Sequence[str]) -> sa.Select[Any]:
+        """(label, item, truth) of those of these items that act alone and whose truth is known."""
+        rows = self._decided(latest=True)
+        chosen = (rows.c.item.in_(items), rows.c.truth.is_not(None), self._automated(rows))
+        return sa.select(rows.c.label, rows.c.item, rows.c.truth).where(*chosen)
 
     def set_aside(self) -> sa.Select[Any]:
         """(reason, n) over the rows of the window that cannot be used."""
@@ -120,14 +117,17 @@ class UnresolvedStatements(Statements):
         return sa.union_all(self._side(sound=sound), more).subquery("judged")
 
     def _side(self, *, sound: bool) -> sa.Select[Any]:
-        """(item, label, score, predicted, dated, waiting, reason or sound) of one relation's rows in the window."""
+        """The rows of one relation in the window: the values below, and reason or sound."""
+        waits = self._waits()
+        known = self._share("actual" if self.layout.has("actual") else "score")  # NULL below where every row waits
         values = {
             "item": self._text("item"),
             "label": self._text("label"),
             "score": self._share("score"),
             "predicted": self._predicted(),
             "dated": self._instant("predicted_at"),
-            "waiting": self._waits(),
+            "waiting": waits,
+            "truth": sa.case((waits == ZERO, known)),
         }
         reasons = (*self._score_reasons(), *self._decision_reasons())
         judgment = (sound_unless if sound else first_reason)(reasons)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from datetime import UTC
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,15 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from monitor.cli import app
+from monitor.core.counts import Counts
 from monitor.core.promises import Promise
+from monitor.core.windows import named
 from monitor.inference.sequential import evidence_needed, restarted
+from monitor.inference.truth_bias import truth_bias
 from monitor.operations.audit import rows_to_see
 from tests.fakes.world import CONFIG, WEEKS, World, make_world, rows, write_duckdb
 
+SOURCE = ("--source", "tickets")
 LASTING = (
     "  - {id: lasting-overconfidence, metric: overconfidence, where: automated, condition: accumulated,\n"
     "     threshold: 0.02, min_samples: 30, severity: critical, actions: [slack, disable_automation]}\n"
@@ -102,3 +107,141 @@ def test_a_source_that_does_not_say_what_waits_has_no_sample(world: World, tmp_p
     assert found.exit_code == 1
     assert "`unresolved: true`" in found.output
     assert not (tmp_path / "x.csv").exists()
+
+
+def drawn_file(world: World, file: Path, week: str, *more: str) -> list[dict[str, str]]:
+    done = calmon(world, "audit", "draw", "--week", week, "--out", str(file), *more)
+    assert done.exit_code == 0, done.output
+    with file.open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def write_rows(file: Path, rows: list[dict[str, str]]) -> None:
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+@pytest.fixture
+def audited(tmp_path: Path) -> World:
+    """No item that acts has a truth; people decided the others."""
+    frame = rows()
+    acts = frame["score"] >= 0.8
+    frame = frame.assign(predicted_at=frame["resolved_at"], actual=frame["actual"].where(~acts))
+    write_duckdb(tmp_path / "warehouse.duckdb", frame.assign(resolved_at=frame["resolved_at"].where(~acts)))
+    return make_world(tmp_path, config=AUDITED, warehouse_url=f"duckdb:///{tmp_path / 'warehouse.duckdb'}")
+
+
+def acting_counts(world: World, week: str) -> dict[str | None, Counts]:
+    with world.opened() as opened:
+        kept = opened.store.load_reading("weekly", named("weekly", week, UTC).start, "tickets")
+        assert kept is not None
+        return {label: counts.where("automated") for label, counts in kept.labels.items()}
+
+
+def test_what_people_found_is_the_truth_of_what_acts(audited: World, tmp_path: Path) -> None:
+    week, file = WEEKS[8], tmp_path / "audit.csv"
+    assert calmon(audited, "backfill", "--from", WEEKS[0], "--to", week).exit_code == 0
+    assert all(counts.rows == 0 for counts in acting_counts(audited, week).values())
+    drawn = drawn_file(audited, file, week, "--each", "40")
+    frame = rows().set_index(["label", "item"])
+    truths = [str(frame.loc[(row["label"], row["item"]), "actual"]) for row in drawn]
+    write_rows(file, [row | {"truth": truth} for row, truth in zip(drawn, truths, strict=True)])
+    done = calmon(audited, "audit", "import", str(file), *SOURCE)
+    assert done.stdout.split() == f"{len(drawn)} lines: {len(drawn)} stored ({len(drawn)} of them news), 0 not " \
+        "decided yet, 0 refused.".split()  # fmt: skip
+    assert "(0 of them news)" in " ".join(calmon(audited, "audit", "import", str(file), *SOURCE).stdout.split())
+
+    done = calmon(audited, "run", "weekly", "--week", WEEKS[9])  # judges the week before again, too
+    assert done.exit_code == 0, done.output
+    mine = rows()[lambda f: f["item"].str.startswith(week) & (f["score"] >= 0.8)]
+    for label, counts in acting_counts(audited, week).items():
+        if label is None:
+            continue
+        right = [float(truth) for row, truth in zip(drawn, truths, strict=True) if row["label"] == label]
+        acting = int((mine["label"] == label).sum())
+        assert counts.rows == len(right) == min(40, acting)
+        assert counts.w.sum() == pytest.approx(acting)
+        assert counts.wy.sum() / counts.w.sum() == pytest.approx(np.mean(right))
+        assert counts.effective_rows == pytest.approx(len(right))
+
+
+def test_each_line_is_stored_or_said(audited: World, tmp_path: Path) -> None:
+    file = tmp_path / "audit.csv"
+    drawn = drawn_file(audited, file, WEEKS[8], "--each", "4")
+    first, second, third, fourth = drawn[:4]
+    write_rows(
+        file,
+        [first | {"truth": "1"}, first | {"truth": "0"}, second | {"truth": "perhaps"}, third | {"truth": ""},
+         fourth | {"item": "other", "truth": "1"}, fourth | {"label": "billing", "truth": "1"}],
+    )  # fmt: skip
+    done = calmon(audited, "audit", "import", str(file), *SOURCE)
+    assert done.exit_code == 1
+    assert "6 lines: 1 stored (1 of them news), 1 not decided yet, 4 refused." in " ".join(done.stdout.split())
+    said = done.stderr.splitlines()
+    assert [line.split(":")[0] for line in said] == ["line 3", "line 4", "line 6", "line 7"]
+    reasons = ("another truth", "1 or 0, not perhaps", "other was not drawn", "was not drawn")
+    assert all(why in line for why, line in zip(reasons, said, strict=True)), said
+    (tmp_path / "no.csv").write_text("source,item\n")
+    assert "no column truth" in calmon(audited, "audit", "import", str(tmp_path / "no.csv"), *SOURCE).stderr
+
+
+def quality_of(world: World, week: str) -> dict[str, str]:
+    with world.opened() as opened:
+        found = opened.store.quality("weekly", named("weekly", week, UTC).start, "tickets")
+        return {each.reason: str(each.examples[0]["why"]) for each in found}
+
+
+def test_truths_that_come_for_wrong_items_are_named_and_count_nowhere(tmp_path: Path) -> None:
+    """Of what acts, 90% of the wrong and 30% of the right items have a truth; of three of them it is another one."""
+    rng, frame = np.random.default_rng(3), rows()
+    acts = frame["score"] >= 0.8
+    came = ~acts | (rng.random(len(frame)) < np.where(frame["actual"] == 1, 0.3, 0.9))
+    stated = frame.assign(predicted_at=frame["resolved_at"], resolved_at=frame["resolved_at"].where(came))
+    stated["actual"] = frame["actual"].where(came)
+    write_duckdb(tmp_path / "warehouse.duckdb", stated)
+    world = make_world(tmp_path, config=AUDITED, warehouse_url=f"duckdb:///{tmp_path / 'warehouse.duckdb'}")
+    assert calmon(world, "backfill", "--from", WEEKS[0], "--to", WEEKS[8]).exit_code == 0
+    before = acting_counts(world, WEEKS[8])
+    assert all(counts.rows for counts in before.values())
+    assert not {"truths_biased", "audit_differs"} & set(quality_of(world, WEEKS[8]))
+
+    file, truth = tmp_path / "audit.csv", frame.set_index(["label", "item"])["actual"]
+    drawn = drawn_file(world, file, WEEKS[8], "--each", "200")
+    known = stated.set_index(["label", "item"])["actual"]
+    keys = [(row["label"], row["item"]) for row in drawn]
+    odd = set([key for key in keys if known[key] == 1.0][:3])
+    found = [truth[key] if key not in odd else 1 - truth[key] for key in keys]
+    write_rows(file, [row | {"truth": str(value)} for row, value in zip(drawn, found, strict=True)])
+    assert calmon(world, "audit", "import", str(file), *SOURCE).exit_code == 0
+    assert calmon(world, "run", "weekly", "--week", WEEKS[9]).exit_code == 0
+
+    both = sum(known[key] == known[key] for key in keys)
+    said = quality_of(world, WEEKS[8])
+    assert said["audit_differs"].startswith(f"people found another truth than the relation for 3 of {both} checked")
+    pairs = list(zip(keys, found, strict=True))
+    came_for = {y: [known[key] == known[key] for key, value in pairs if value == y] for y in (0, 1)}
+    wrong, right = (f"{np.mean(came_for[y]):.0%}" for y in (0, 1))
+    assert f"for {wrong} of wrong and {right} of right items, of {len(keys)} items" in said["truths_biased"]
+    assert "truths_biased" in quality_of(world, WEEKS[9])
+    assert all(counts.rows == 0 for counts in acting_counts(world, WEEKS[9]).values()), "no audit, no truth"
+    audited = acting_counts(world, WEEKS[8])
+    assert {label: counts.rows for label, counts in audited.items() if label} == {
+        label: sum(key[0] == label for key in keys) for label in ("rare", "slipping", "steady")
+    }
+    shown = calmon(world, "report", "--week", WEEKS[9])
+    assert "the truths of what acts alone are biased" in " ".join(shown.output.split()), shown.output
+
+
+def test_truths_of_some_labels_are_no_bias() -> None:
+    """Known for most items of a label that is often wrong, for few of one that is right: within each it is chance."""
+    rng, named_biased = np.random.default_rng(11), 0
+    for _ in range(300):
+        strata = []
+        for right, known in ((0.6, 0.9), (0.95, 0.2)):
+            y, k = rng.random(80) < right, rng.random(80) < known
+            strata.append((int((y & k).sum()), int(y.sum()), int((~y & k).sum()), int((~y).sum())))
+        named_biased += truth_bias(strata) is not None
+    assert named_biased <= 3
+    assert truth_bias([]) is None

@@ -98,7 +98,16 @@ def test_three_engines_draw_the_same_random_items_among_those_that_act_alone(loa
         assert {item.of for item in mine} == {total}
         assert {item.item for item in mine} <= acting[label]
         assert all(item.score >= 0.8 for item in mine)
-    assert {item.is_known for item in one} == {True, False}
+    known = {
+        (row["label"], row["item"]): row["actual"] for row in rows() if row["resolved_at"] and row["resolved_at"] < NOW
+    }
+    assert {item.stated for item in one} == {1.0, 0.0, None}
+    assert all(item.stated == known.get((item.label, item.item)) for item in one)
+    ids = sorted({item.item for item in one})
+    for warehouse in loaded.values():
+        found = warehouse.outcomes("tickets", source(), WEEK, ids, now=NOW)
+        assert {found.get((item.label, item.item)) for item in one} == {1.0, 0.0, None}
+        assert all(item.stated == found.get((item.label, item.item)) for item in one)
 
 
 def assert_same(found: UnresolvedRows, wanted: UnresolvedRows) -> None:

@@ -1,0 +1,58 @@
+"""Items drawn for audits, and what people found: one row for each item of a label and week."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import Connection, bindparam, or_, select, update
+
+from monitor.core.audits import AuditedItem
+from monitor.history import tables
+from monitor.history.connect import add_missing, filtered, record_of, row_of
+
+table = tables.audits
+
+
+def keep_drawn(connection: Connection, items: Sequence[AuditedItem], now: datetime) -> None:
+    """Store drawn items; one that is stored already stays as it is, with what was found."""
+    add_missing(connection, table, [row_of(table, item, drawn_at=now, decided_at=None) for item in items])
+
+
+def save_outcomes(connection: Connection, items: Sequence[AuditedItem], now: datetime) -> int:
+    """Store what people found; returns of how many items it is news. A later truth replaces an earlier one."""
+    changes = or_(table.c.outcome.is_(None), table.c.outcome != bindparam("found"))
+    return _update(connection, items, "outcome", changes, decided_at=now)
+
+
+def save_stated(connection: Connection, items: Sequence[AuditedItem]) -> int:
+    """Store what the relation says of items."""
+    return _update(connection, items, "stated", table.c.item.is_not(None))
+
+
+def _update(connection: Connection, items: Sequence[AuditedItem], name: str, condition: object, **more: object) -> int:
+    keys = ("source", "window_start", "label", "item")
+    which = [table.c[key] == bindparam(f"key_{key}") for key in keys]
+    changed = update(table).where(*which, condition).values({name: bindparam("found"), **more})  # type: ignore[arg-type]
+    rows = ({f"key_{key}": getattr(item, key) for key in keys} | {"found": getattr(item, name)} for item in items)
+    return sum(connection.execute(changed, row).rowcount for row in rows)
+
+
+def read(
+    connection: Connection, source: str, *, start: datetime | None = None, since: datetime | None = None
+) -> list[AuditedItem]:
+    """The drawn items of a source, of the week that begins at ``start`` or of weeks from ``since`` on, in order."""
+    statement = filtered(select(table), table, source=source, window_start=start)
+    if since is not None:
+        statement = statement.where(table.c.window_start >= since)
+    ordered = statement.order_by(table.c.window_start, table.c.label, table.c.item)
+    return [record_of(AuditedItem, row) for row in connection.execute(ordered).mappings()]
+
+
+def newly_decided(connection: Connection, source: str) -> list[datetime]:
+    """The beginnings of the weeks of which people found something after they were last read, oldest first."""
+    read_of = tables.readings
+    same = (read_of.c.schedule == "weekly", read_of.c.source == table.c.source)
+    joined = select(table.c.window_start).join(read_of, read_of.c.window_start == table.c.window_start)
+    later = joined.where(table.c.source == source, *same, table.c.decided_at > read_of.c.read_at)
+    return list(connection.scalars(later.distinct().order_by(table.c.window_start)))

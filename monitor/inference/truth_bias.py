@@ -1,0 +1,35 @@
+"""Whether truths come more often for wrong items than for right ones, or the other way round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import erfc, sqrt
+
+import numpy as np
+
+SURE = 0.001
+"""The p-value below which truths are biased. The test is made anew with every audit, so that it is small."""
+
+
+def truth_bias(strata: Iterable[tuple[int, int, int, int]]) -> tuple[int, float, float] | None:
+    """(items, the share of right ones whose truth came by itself, that of wrong ones) if truths are biased, else None.
+
+    ``strata`` are (right and known, right, wrong and known, wrong) of items that were checked at random. The test is
+    Mantel and Haenszel's (1959): within a stratum, of all known items as many are right as chance makes right. So
+    labels of other accuracy, of which more or fewer truths come, are no bias.
+
+    >>> truth_bias([(30, 100, 18, 20)])
+    (120, 0.3, 0.9)
+    >>> truth_bias([(30, 100, 8, 20)])
+    """
+    known_right, right, known_wrong, wrong = np.array(list(strata), np.float64).reshape(-1, 4).T
+    total, known = right + wrong, known_right + known_wrong
+    excess = known_right - right * known / np.maximum(total, 1)
+    variance = right * wrong * known * (total - known) / np.maximum(total, 1) ** 2 / np.maximum(total - 1, 1)
+    if not variance.sum() > 0:
+        return None
+    # less half an item, since known items are a whole number
+    z = max(0.0, abs(float(excess.sum())) - 0.5) / sqrt(float(variance.sum()))
+    if erfc(z / sqrt(2)) >= SURE:
+        return None
+    return int(total.sum()), float(known_right.sum() / right.sum()), float(known_wrong.sum() / wrong.sum())

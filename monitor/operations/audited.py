@@ -1,0 +1,87 @@
+"""A reading with what people found of drawn items, in place of the truths of what acts that came by themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+from monitor.context import Monitor
+from monitor.core.audits import AuditedItem, by_people, with_audits
+from monitor.core.counts import Counts
+from monitor.core.records import AUDIT_DIFFERS, TRUTHS_BIASED, RejectedRows, Window
+from monitor.core.wording import count_of
+from monitor.inference.truth_bias import truth_bias
+from monitor.warehouse.reader import Reading
+
+RECENT = timedelta(weeks=26)
+"""Audits of so many weeks before a window say whether its truths are biased."""
+
+
+def audited(monitor: Monitor, reading: Reading) -> Reading:
+    """The reading with the checked items of its week in place of the rows that act, of the labels that have some.
+
+    Where truths that come by themselves are biased, rows that act without an audit are left out. Raises what
+    ``Warehouse.outcomes`` raises.
+    """
+    window, source = reading.window, monitor.config.sources[reading.source]
+    if window.schedule != "weekly" or source.kind == "regression":
+        return reading
+    known = monitor.store.audited(reading.source, since=window.start - RECENT)
+    if not known:
+        return reading
+    of_week = _with_stated(monitor, window, [item for item in known if item.window_start == window.start])
+    others = [item for item in known if item.window_start != window.start]
+    bias = truth_bias(_strata([*others, *of_week]))
+    left_out = frozenset(item.label for item in of_week if item.outcome is not None)
+    left_out |= frozenset(reading.labels if bias else ())
+    found = replace(
+        reading, labels=with_audits(_by_people(reading.labels, left_out), of_week, source.score_is),
+        segments={segment: _by_people(of, left_out) for segment, of in reading.segments.items()},
+        quality=(*reading.quality, *_notes(reading.source, of_week, bias)), audited=tuple(of_week),
+        people_only=left_out,
+    )  # fmt: skip
+    return replace(found, items={}, ranked={}, whole=None) if bias else found
+
+
+def _by_people(labels: Mapping[str, Counts], left_out: Collection[str]) -> dict[str, Counts]:
+    """The counts of labels that have rows, without the rows that act of those in ``left_out``."""
+    kept = {label: by_people(counts) if label in left_out else counts for label, counts in labels.items()}
+    return {label: counts for label, counts in kept.items() if counts.rows}
+
+
+def _with_stated(monitor: Monitor, window: Window, items: Sequence[AuditedItem]) -> list[AuditedItem]:
+    """The items with what the relation says of them now."""
+    source = monitor.config.sources[items[0].source] if items else None
+    if source is None or source.unresolved is None:
+        return list(items)
+    names = sorted({item.item for item in items})
+    found = monitor.warehouse.outcomes(items[0].source, source, window, names, now=monitor.clock())
+    return [replace(item, stated=found.get((item.label, item.item))) for item in items]
+
+
+def _strata(items: Iterable[AuditedItem]) -> Iterator[tuple[int, int, int, int]]:
+    """Of each label and week: (right and known by itself, right, wrong and known, wrong) of its checked items."""
+    counted = Counter((i.window_start, i.label, i.outcome, i.stated is not None) for i in items)
+    for start, label in {key[:2] for key in counted}:
+        known_right, right, known_wrong, wrong = (
+            counted[start, label, y, k] for y in (1.0, 0.0) for k in (True, False)
+        )
+        yield known_right, known_right + right, known_wrong, known_wrong + wrong
+
+
+def _notes(source: str, items: Sequence[AuditedItem], bias: tuple[int, float, float] | None) -> Iterator[RejectedRows]:
+    """That truths are biased, and that people found another truth than the relation has: that of people counts."""
+    both = [item for item in items if item.outcome is not None and item.stated is not None]
+    differ = sum(item.outcome != item.stated for item in both)
+    if differ:
+        why = f"people found another truth than the relation for {differ:,} of {count_of(len(both), 'checked item')}"
+        yield RejectedRows(source, AUDIT_DIFFERS, 0, ({"why": f"{why}: what they found counts"},))
+    if bias is not None:
+        items_checked, right, wrong = bias
+        why = (
+            f"the truths of what acts alone are biased: they came for {wrong:.0%} of wrong and {right:.0%} of right "
+            f"items, of {count_of(items_checked, 'item')} checked at random; only checked items count"
+        )
+        yield RejectedRows(source, TRUTHS_BIASED, 0, ({"why": why},))

@@ -1,0 +1,83 @@
+"""Truths that people found of drawn items, from a CSV file into the history: every line is stored or said."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from monitor.config.model import Config
+from monitor.context import Monitor
+from monitor.core.audits import AuditedItem
+from monitor.core.wording import clean
+from monitor.operations.change_switch import known_labels
+
+_RIGHT = {"1": 1.0, "0": 0.0}
+Line = Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of the lines of a file: ``lines`` = ``stored`` + ``undecided`` + ``refused``.
+
+    ``news`` of the stored ones were not known before; ``refused`` are (number of the line, reason).
+    """
+
+    lines: int
+    stored: int
+    news: int
+    undecided: int
+    refused: tuple[tuple[int, str], ...]
+
+
+def import_audit(monitor: Monitor, source: str, lines: Iterable[str]) -> Imported:
+    """Store the truths of items drawn of ``source``. Raises ValueError if the file has no such columns.
+
+    A line needs ``item`` and ``truth``: the true label, or of kind multilabel 1 or 0; empty: not decided yet. ``label``
+    is needed where the item was drawn for several.
+    """
+    reader = csv.DictReader(lines)
+    if missing := [name for name in ("item", "truth") if name not in (reader.fieldnames or ())]:
+        raise ValueError(f"it has no column {' and no column '.join(missing)}")
+    drawn: dict[str, dict[str, AuditedItem]] = {}
+    for item in monitor.store.audited(source):  # drawn again in a later week: that counts
+        drawn.setdefault(item.item, {})[item.label] = item
+    labels = {label for label in known_labels(monitor, source) if label is not None}
+    found: dict[tuple[str, str], AuditedItem] = {}
+    refused: list[tuple[int, str]] = []
+    stored = undecided = 0
+    for row in reader:
+        try:
+            decided = _decided(row, drawn, labels, monitor.config)
+            if decided is None:
+                undecided += 1
+                continue
+            if found.setdefault((decided.item, decided.label), decided) != decided:
+                raise ValueError("an earlier line says another truth of the same item")
+            stored += 1
+        except ValueError as why:
+            refused.append((reader.line_num, str(why)))
+    news = monitor.store.save_outcomes(list(found.values()), monitor.clock())
+    return Imported(stored + undecided + len(refused), stored, news, undecided, tuple(refused))
+
+
+def _decided(
+    row: Line, drawn: Mapping[str, Mapping[str, AuditedItem]], labels: Collection[str], config: Config
+) -> AuditedItem | None:
+    """The drawn item of a line with its outcome; None if it has no truth yet. Raises ValueError: why it is refused."""
+    name, truth = row["item"] or "", (row["truth"] or "").strip()
+    items = [item for label, item in drawn.get(name, {}).items() if (row.get("label") or label) == label]
+    if not items:
+        raise ValueError(f"{clean(name or '(no item)')} was not drawn: how many it stands for is not known")
+    if len(items) > 1:
+        raise ValueError(f"{clean(name)} was drawn for several labels: the column label says which is meant")
+    if not truth:
+        return None
+    (item,) = items
+    if config.sources[item.source].kind == "multilabel":
+        if truth not in _RIGHT:
+            raise ValueError(f"the truth of kind multilabel is 1 or 0, not {clean(truth)}")
+        return replace(item, outcome=_RIGHT[truth])
+    if truth not in labels:  # it may be mistyped, and would count as wrong
+        raise ValueError(f"{clean(truth)} is no known label; name it at the source's `labels` if it is one")
+    return replace(item, outcome=float(truth == item.label))
