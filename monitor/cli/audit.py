@@ -152,15 +152,14 @@ def import_command(
         cli.check_source(opened.config, source)
         try:
             with file.open(encoding="utf-8-sig", newline="") as lines:
-                done = import_audit(opened, source, lines)
+                stored, undecided, refused = import_audit(opened, source, lines)
         except (OSError, ValueError, csv.Error) as error:
             raise cli.fail(f"{file} cannot be imported: {error}") from error
-    for line, why in done.refused:
+    for line, why in refused:
         cli.err.print(f"line {line}: {why}", markup=False, highlight=False, soft_wrap=True)
     cli.out.print(
-        f"{count_of(done.lines, 'line')}: {done.stored:,} stored ({done.news:,} of them news), "
-        f"{done.undecided:,} not decided yet, {len(done.refused):,} refused.",
+        f"{count_of(stored, 'line')} stored, {undecided:,} not decided yet, {len(refused):,} refused.",
         markup=False, highlight=False,
     )  # fmt: skip
-    if done.refused:
+    if refused:
         raise typer.Exit(cli.FAILED)

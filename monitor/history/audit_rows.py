@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from sqlalchemy import Connection, bindparam, or_, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from monitor.core.audits import AuditedItem
 from monitor.history import tables
-from monitor.history.connect import add_missing, filtered, record_of, row_of
+from monitor.history.connect import Row, add_missing, record_of, row_of
 
 table = tables.audits
 
@@ -19,30 +19,30 @@ def keep_drawn(connection: Connection, items: Sequence[AuditedItem], now: dateti
     add_missing(connection, table, [row_of(table, item, drawn_at=now, decided_at=None) for item in items])
 
 
-def save_outcomes(connection: Connection, items: Sequence[AuditedItem], now: datetime) -> int:
-    """Store what people found; returns of how many items it is news. A later truth replaces an earlier one."""
-    changes = or_(table.c.outcome.is_(None), table.c.outcome != bindparam("found"))
-    return _update(connection, items, "outcome", changes, decided_at=now)
+def save_found(connection: Connection, items: Sequence[AuditedItem], now: datetime) -> None:
+    """Store what people found. A later truth replaces an earlier one."""
+    _update(connection, items, "outcome", {"decided_at": now})
 
 
-def save_stated(connection: Connection, items: Sequence[AuditedItem]) -> int:
+def save_stated(connection: Connection, items: Sequence[AuditedItem]) -> None:
     """Store what the relation says of items."""
-    return _update(connection, items, "stated", table.c.item.is_not(None))
+    _update(connection, items, "stated", {})
 
 
-def _update(connection: Connection, items: Sequence[AuditedItem], name: str, condition: object, **more: object) -> int:
-    keys = ("source", "window_start", "label", "item")
-    which = [table.c[key] == bindparam(f"key_{key}") for key in keys]
-    changed = update(table).where(*which, condition).values({name: bindparam("found"), **more})  # type: ignore[arg-type]
-    rows = ({f"key_{key}": getattr(item, key) for key in keys} | {"found": getattr(item, name)} for item in items)
-    return sum(connection.execute(changed, row).rowcount for row in rows)
+def _update(connection: Connection, items: Sequence[AuditedItem], name: str, more: Row) -> None:
+    keys = [column.name for column in table.primary_key]
+    changed = (
+        table.c[name].is_distinct_from(bindparam("found")),
+        *(table.c[key] == bindparam(f"key_{key}") for key in keys),
+    )
+    rows = [{f"key_{key}": getattr(item, key) for key in keys} | {"found": getattr(item, name)} for item in items]
+    if rows:
+        connection.execute(update(table).where(*changed).values({name: bindparam("found"), **more}), rows)
 
 
-def read(
-    connection: Connection, source: str, *, start: datetime | None = None, since: datetime | None = None
-) -> list[AuditedItem]:
-    """The drawn items of a source, of the week that begins at ``start`` or of weeks from ``since`` on, in order."""
-    statement = filtered(select(table), table, source=source, window_start=start)
+def read(connection: Connection, source: str, since: datetime | None = None) -> list[AuditedItem]:
+    """The drawn items of a source, of weeks from ``since`` on, in order."""
+    statement = select(table).where(table.c.source == source)
     if since is not None:
         statement = statement.where(table.c.window_start >= since)
     ordered = statement.order_by(table.c.window_start, table.c.label, table.c.item)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,17 +124,7 @@ def draw(
         raise NothingToPlan(
             f"{error}; `unresolved: true` with `predicted_at` at the source says which items act without a truth"
         ) from error
-    kept = found if isinstance(wanted, int) else chosen(found, wanted)
-    monitor.store.keep_drawn(kept, monitor.clock())
-    return kept
-
-
-def chosen(found: Sequence[AuditedItem], checks: Mapping[str, int]) -> list[AuditedItem]:
-    """Of each label the first so many."""
-    taken: dict[str, int] = {}
-    kept = []
-    for item in found:
-        taken[item.label] = taken.get(item.label, 0) + 1
-        if taken[item.label] <= checks.get(item.label, 0):
-            kept.append(item)
-    return kept
+    if not isinstance(wanted, int):  # in the order of the draw
+        found = [item for name, n in wanted.items() for item in [each for each in found if each.label == name][:n]]
+    monitor.store.keep_drawn(found, monitor.clock())
+    return found

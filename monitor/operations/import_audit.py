@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from monitor.config.model import Config
 from monitor.context import Monitor
@@ -16,22 +16,10 @@ _RIGHT = {"1": 1.0, "0": 0.0}
 Line = Mapping[str, str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """What became of the lines of a file: ``lines`` = ``stored`` + ``undecided`` + ``refused``.
-
-    ``news`` of the stored ones were not known before; ``refused`` are (number of the line, reason).
-    """
-
-    lines: int
-    stored: int
-    news: int
-    undecided: int
-    refused: tuple[tuple[int, str], ...]
-
-
-def import_audit(monitor: Monitor, source: str, lines: Iterable[str]) -> Imported:
+def import_audit(monitor: Monitor, source: str, lines: Iterable[str]) -> tuple[int, int, list[tuple[int, str]]]:
     """Store the truths of items drawn of ``source``. Raises ValueError if the file has no such columns.
+
+    Each line is one of the number stored, the number not decided yet, or the refused, as (its number, reason).
 
     A line needs ``item`` and ``truth``: the true label, or of kind multilabel 1 or 0; empty: not decided yet. ``label``
     is needed where the item was drawn for several.
@@ -57,8 +45,8 @@ def import_audit(monitor: Monitor, source: str, lines: Iterable[str]) -> Importe
             stored += 1
         except ValueError as why:
             refused.append((reader.line_num, str(why)))
-    news = monitor.store.save_outcomes(list(found.values()), monitor.clock())
-    return Imported(stored + undecided + len(refused), stored, news, undecided, tuple(refused))
+    monitor.store.save_found(list(found.values()), monitor.clock())
+    return stored, undecided, refused
 
 
 def _decided(
