@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -31,7 +30,7 @@ WeeksOption = Annotated[int, typer.Option(min=1, max=52, help="Within so many we
 TotalOption = Annotated[int | None, typer.Option("--checks", min=1, help="Instead: so many checks a week in all.")]
 WeekOption = Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")]
 EachOption = Annotated[int | None, typer.Option(min=1, help="Instead of a plan: so many items of each label.")]
-COLUMNS = ("source", "label", "item", "score", "weight", "week", "truth")
+COLUMNS = ("source", "label", "item", "score", "week", "truth")
 
 
 @audit_app.command(
@@ -57,14 +56,9 @@ def plan_command(
         return
     for name, of in found.items():
         (title,) = cli.cells(f"{name}: to see a fall of {100 * fall:g} points, by the rows of {window.name}")
-        table = plain_table(
-            "label", "check a week", "seen after", "acted, truth known", "with these alone", title=title
-        )
+        table = plain_table("label", "check a week", "seen after", "acted, truth known", title=title)
         for each in of:
-            alone = "over a year" if each.weeks_without > 52 else f"{each.weeks_without:.0f} weeks"
-            table.add_row(
-                *cli.cells(each.label), f"{each.checks:,}", f"{each.weeks:.1f} weeks", f"{each.truths:,}", alone
-            )
+            table.add_row(*cli.cells(each.label), f"{each.checks:,}", f"{each.weeks:.1f} weeks", f"{each.truths:,}")
         cli.out.print(table)
         total = count_of(sum(each.checks for each in of), "item")
         cli.out.print(
@@ -103,8 +97,8 @@ def draw_command(
 ) -> None:
     """Draw the items of a week that people check, as many as planned, at random among those that act alone.
 
-    The weight of an item is how many it stands for: 1 / the chance that it is drawn. People write the truth into the
-    last column, and `calmon audit import` reads it.
+    The history keeps how many each stands for. People write the truth into the last column, and `calmon audit import`
+    reads it.
     """
     with cli.monitor() as opened:
         window = cli.window_of(opened.config, "weekly", week)
@@ -114,13 +108,10 @@ def draw_command(
             drawn = [item for part in parts for item in part]
         except NothingToPlan as error:
             raise cli.fail(str(error)) from error
-    sizes = Counter((item.source, item.label) for item in drawn)
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(COLUMNS)
-    for item in drawn:
-        weight = item.of / sizes[item.source, item.label]
-        writer.writerow([item.source, item.label, item.item, item.score, f"{weight:.6g}", window.name, ""])
+    writer.writerows([item.source, item.label, item.item, item.score, window.name, ""] for item in drawn)
     cli.write(out, text.getvalue())
     known = sum(item.stated is not None for item in drawn)
     cli.out.print(

@@ -36,11 +36,9 @@ def with_audits(labels: Mapping[str, Counts], items: Iterable[AuditedItem], scor
     Each checked item stands for as many as act on its label for each that was checked. Those whose truth came in
     another way are left out: it need not be at random that it came.
     """
-    checked: dict[str, list[AuditedItem]] = {}
-    for item in items:
-        if item.outcome is not None:
-            checked.setdefault(item.label, []).append(item)
-    return {**labels, **{label: _with_checked(labels.get(label), of, score_is) for label, of in checked.items()}}
+    checked = [item for item in items if item.outcome is not None]
+    found = {label: [item for item in checked if item.label == label] for label in {item.label for item in checked}}
+    return {**labels, **{label: _with_checked(labels.get(label), of, score_is) for label, of in found.items()}}
 
 
 def _with_checked(counts: Counts | None, items: list[AuditedItem], score_is: ScoreIs) -> Counts:
@@ -50,8 +48,8 @@ def _with_checked(counts: Counts | None, items: list[AuditedItem], score_is: Sco
     checked = counts_from_rows(score, outcome, predicted=acts, weight=weight, automate_at=0.0, score_is=score_is)
     if counts is None:
         return checked
-    effects = {"design_effect": counts.design_effect, "acting_effects": counts.acting_effects}
-    return pool([by_people(counts), replace(checked, **effects)])  # type: ignore[arg-type]
+    effects = replace(checked, design_effect=counts.design_effect, acting_effects=counts.acting_effects)
+    return pool([by_people(counts), effects])
 
 
 def by_people(counts: Counts) -> Counts:

@@ -14,9 +14,9 @@ from monitor.history.connect import Row, add_missing, record_of, row_of
 table = tables.audits
 
 
-def keep_drawn(connection: Connection, items: Sequence[AuditedItem], now: datetime) -> None:
+def keep_drawn(connection: Connection, items: Sequence[AuditedItem]) -> None:
     """Store drawn items; one that is stored already stays as it is, with what was found."""
-    add_missing(connection, table, [row_of(table, item, drawn_at=now, decided_at=None) for item in items])
+    add_missing(connection, table, [row_of(table, item, decided_at=None) for item in items])
 
 
 def save_found(connection: Connection, items: Sequence[AuditedItem], now: datetime) -> None:
@@ -31,10 +31,8 @@ def save_stated(connection: Connection, items: Sequence[AuditedItem]) -> None:
 
 def _update(connection: Connection, items: Sequence[AuditedItem], name: str, more: Row) -> None:
     keys = [column.name for column in table.primary_key]
-    changed = (
-        table.c[name].is_distinct_from(bindparam("found")),
-        *(table.c[key] == bindparam(f"key_{key}") for key in keys),
-    )
+    which = (table.c[key] == bindparam(f"key_{key}") for key in keys)
+    changed = (*which, table.c[name].is_distinct_from(bindparam("found")))
     rows = [{f"key_{key}": getattr(item, key) for key in keys} | {"found": getattr(item, name)} for item in items]
     if rows:
         connection.execute(update(table).where(*changed).values({name: bindparam("found"), **more}), rows)

@@ -332,8 +332,7 @@ Index("ix_annotations_source", annotation_table.c.source, annotation_table.c.at)
 audits = Table(
     "audits", metadata,
     _key("source"), _key("window_start", _TIME), _key("label"), _key("item"), _required("score", Float(53)),
-    _required("of", Integer), Column("outcome", Float(53)), Column("stated", Float(53)), _required("drawn_at", _TIME),
-    Column("decided_at", _TIME),
+    _required("of", Integer), Column("outcome", Float(53)), Column("stated", Float(53)), Column("decided_at", _TIME),
 )  # fmt: skip
 
 # How many items of a window had their truth, and the expected share; one row each time that this changed.

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp, ndtri
+from scipy.special import ndtri
 
 from monitor.core.promises import Promise, pooled_promise
 
@@ -65,11 +65,6 @@ def _log_e(rows: Floats, promised: Floats, kept: Floats, margin: float | Floats)
     sizes = np.array(SIZES)
     expected = np.log1p(np.clip(promised - margin, 0.0, 1.0)[..., None] * np.expm1(-sizes))
     return np.asarray(-rows[..., None] * (sizes * kept[..., None] + expected))
-
-
-def e_process(windows: Sequence[Promise], margin: float) -> Floats:
-    """The log of the plain e-process after every window (oldest first), shape (T,)."""
-    return np.asarray(logsumexp(np.cumsum(log_e_values(windows, margin), axis=0), axis=1) - math.log(len(SIZES)))
 
 
 def restarted(windows: Sequence[Promise], margin: float, most: float = math.inf) -> Floats:

@@ -26,10 +26,8 @@ def truth_bias(strata: Iterable[tuple[int, int, int, int]]) -> tuple[int, float,
     total, known = right + wrong, known_right + known_wrong
     excess = known_right - right * known / np.maximum(total, 1)
     variance = right * wrong * known * (total - known) / np.maximum(total, 1) ** 2 / np.maximum(total - 1, 1)
-    if not variance.sum() > 0:
-        return None
     # less half an item, since known items are a whole number
-    z = max(0.0, abs(float(excess.sum())) - 0.5) / sqrt(float(variance.sum()))
+    z = max(0.0, abs(float(excess.sum())) - 0.5) / sqrt(max(float(variance.sum()), 1e-9))
     if erfc(z / sqrt(2)) >= SURE:
         return None
     return int(total.sum()), float(known_right.sum() / right.sum()), float(known_wrong.sum() / wrong.sum())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -198,53 +198,6 @@ def equal_width_ece(counts: Counts, bins: int = BINS) -> float | None:
     0.143333
     """
     return ece(equal_width_bins(counts, bins))
-
-
-@dataclass(frozen=True, slots=True)
-class BrierParts:
-    """The parts of a Brier score over bins: reliability - resolution + uncertainty + ``within`` is the score.
-
-    ``reliability`` is what recalibration could gain, ``resolution`` how far the bins differ, ``uncertainty`` that of
-    the outcomes alone, and ``within`` the rest, from scores that differ inside a bin (0 if none do).
-    """
-
-    reliability: float
-    resolution: float
-    uncertainty: float
-    within: float
-
-    @property
-    def brier(self) -> float:
-        """The Brier score that the parts add up to."""
-        return self.reliability - self.resolution + self.uncertainty + self.within
-
-
-def brier_parts(counts: Counts, edges: Sequence[int]) -> BrierParts | None:
-    """Murphy's (1973) parts of the Brier score over bins with these upper edges; None without rows.
-
-    With c_m, y_m and w_m of a bin: reliability = sum w_m / W (c_m - y_m)^2, resolution = sum w_m / W (y_m - ybar)^2,
-    uncertainty = ybar (1 - ybar); the rest within bins is their variance of scores minus twice their covariance of
-    score and outcome (Stephenson, Coelho & Jolliffe 2008).
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> parts = brier_parts(counts_from_rows([0.9, 0.7, 0.2, 0.2], [1, 0, 0, 0]), (5000, 10000))
-    >>> [round(x, 6) for x in (parts.reliability, parts.resolution, parts.uncertainty, parts.within, parts.brier)]
-    [0.065, 0.0625, 0.1875, -0.045, 0.145]
-    """
-    total = float(counts.w.sum())
-    if total <= 0:
-        return None
-    bins = bin_counts(counts, edges)
-    between = float((bins.w * bins.score * (bins.score - 2 * bins.rate)).sum())
-    rest = float((counts.ws2 - 2 * counts.wsy).sum()) - between
-    rate = float(counts.wy.sum()) / total
-    gap, apart = (bins.score - bins.rate) ** 2, (bins.rate - rate) ** 2
-    return BrierParts(
-        reliability=float((bins.w * gap).sum()) / total,
-        resolution=float((bins.w * apart).sum()) / total,
-        uncertainty=rate * (1 - rate),
-        within=rest / total,
-    )
 
 
 def reliability_core(groups: Groups) -> Floats:

@@ -30,7 +30,7 @@ class LabelPlan:
     """What a label needs: ``rows`` checked items in all, by ``checks`` a week seen after ``weeks``.
 
     ``truths`` are the items that acted in the newest week and whose truth is known; these need not be a random part.
-    ``claimed`` is their mean score, ``weeks_without`` how long they alone would take.
+    ``claimed`` is their mean score.
     """
 
     label: str
@@ -39,7 +39,6 @@ class LabelPlan:
     rows: int
     checks: int
     weeks: float
-    weeks_without: float
 
 
 def rule_of(config: Config, source: str) -> Rule:
@@ -105,7 +104,7 @@ def plan(
 
 def _of_label(label: str, acting: Promise, rows: int, span: float) -> LabelPlan:
     checks = math.ceil(rows / span - 1e-9)
-    return LabelPlan(label, acting.rows, acting.promised, rows, checks, rows / checks, rows / acting.effective)
+    return LabelPlan(label, acting.rows, acting.promised, rows, checks, rows / checks)
 
 
 def draw(
@@ -126,5 +125,5 @@ def draw(
         ) from error
     if not isinstance(wanted, int):  # in the order of the draw
         found = [item for name, n in wanted.items() for item in [each for each in found if each.label == name][:n]]
-    monitor.store.keep_drawn(found, monitor.clock())
+    monitor.store.keep_drawn(found)
     return found

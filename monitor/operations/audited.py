@@ -32,15 +32,14 @@ def audited(monitor: Monitor, reading: Reading) -> Reading:
     if not known:
         return reading
     of_week = _with_stated(monitor, window, [item for item in known if item.window_start == window.start])
-    others = [item for item in known if item.window_start != window.start]
-    bias = truth_bias(_strata([*others, *of_week]))
+    items = [*of_week, *(item for item in known if item.window_start != window.start)]
+    bias = truth_bias(_strata(items))
     left_out = frozenset(item.label for item in of_week if item.outcome is not None)
     left_out |= frozenset(reading.labels if bias else ())
     found = replace(
         reading, labels=with_audits(_by_people(reading.labels, left_out), of_week, source.score_is),
         segments={segment: _by_people(of, left_out) for segment, of in reading.segments.items()},
-        quality=(*reading.quality, *_notes(reading.source, of_week, bias)), audited=tuple(of_week),
-        people_only=left_out,
+        quality=(*reading.quality, *_notes(reading.source, of_week, bias)), audited=tuple(items if bias else of_week),
     )  # fmt: skip
     return replace(found, items={}, ranked={}, whole=None) if bias else found
 

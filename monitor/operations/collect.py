@@ -14,7 +14,6 @@ from monitor.config.counting import settings_of
 from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.audits import by_people
 from monitor.core.baseline import Baseline, References, references_under
 from monitor.core.counts import Counts, SegmentCounts, pool
 from monitor.core.maturity import Maturity
@@ -89,13 +88,6 @@ class WindowRead:
     truths: ByWindow
 
 
-def read_window(config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime) -> WindowRead:
-    """Read all that is needed to judge a window. Raises what ``Warehouse.read`` raises."""
-    truths, failed = _truths(config, warehouse, window, name, now)
-    reading = warehouse.read(name, config.sources[name], window, now=now)
-    return WindowRead(reading if failed is None else with_part_not_read(reading, DELAYS_FAILED, failed), truths)
-
-
 def _truths(
     config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime
 ) -> tuple[ByWindow, RelationError | WarehouseFailed | None]:
@@ -111,8 +103,9 @@ def read_ahead(monitor: Monitor, window: Window, name: str) -> WindowRead:
 
     Raises what ``Warehouse.read`` raises.
     """
-    found = read_window(monitor.config, monitor.warehouse, window, name, monitor.clock())
-    ahead = replace(found, reading=audited(monitor, found.reading))
+    truths, failed = _truths(monitor.config, monitor.warehouse, window, name, monitor.clock())
+    reading = _from_warehouse(monitor, window, name, whole=True)
+    ahead = WindowRead(reading if failed is None else with_part_not_read(reading, DELAYS_FAILED, failed), truths)
     before = monitor.store.load_reading(window.schedule, window.start, name)
     if _measured_before(monitor, window, ahead.reading, before) is None:
         read(monitor, window, name, baselines_of(monitor, name), store=True, reading=ahead.reading, before=before)
@@ -304,14 +297,10 @@ def _replaced(monitor: Monitor, window: Window, reading: Reading, kept: StoredRe
 
     Of a label, each score and decision can only have more rows than before, as truths come late, if none is gone.
     """
-    if not _still_holds(monitor, kept) or reading.rest is not None:
+    if not _still_holds(monitor, kept) or reading.rest is not None or reading.audited:
         return None
     set_aside = sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
-    fewer = (
-        _fewer(by_people(counts) if label in reading.people_only else counts, reading.labels.get(label))
-        for label, counts in kept.labels.items()
-        if label is not None
-    )
+    fewer = (_fewer(counts, reading.labels.get(label)) for label, counts in kept.labels.items() if label is not None)
     gone = sum(fewer) - set_aside
     if gone <= ALLOWED_TO_GO * kept.rows:
         return None
@@ -426,7 +415,7 @@ def read(
     kept = replace(kept_of(monitor, reading, baselines, counts), last_read=_to_remember(reading, known))
     if store:
         monitor.store.save_reading(window, kept, monitor.clock())
-        monitor.store.save_stated(reading.audited)
+        monitor.store.save_stated([item for item in reading.audited if item.window_start == window.start])
     return reading, replace(counts, rejected=kept.rejected)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from monitor.config.model import Config
@@ -12,7 +12,7 @@ from monitor.core.audits import AuditedItem
 from monitor.core.wording import clean
 from monitor.operations.change_switch import known_labels
 
-_RIGHT = {"1": 1.0, "0": 0.0}
+_RIGHT: Mapping[str | None, bool] = {"1": True, "0": False}
 Line = Mapping[str, str | None]
 
 
@@ -30,7 +30,7 @@ def import_audit(monitor: Monitor, source: str, lines: Iterable[str]) -> tuple[i
     drawn: dict[str, dict[str, AuditedItem]] = {}
     for item in monitor.store.audited(source):  # drawn again in a later week: that counts
         drawn.setdefault(item.item, {})[item.label] = item
-    labels = {label for label in known_labels(monitor, source) if label is not None}
+    labels = known_labels(monitor, source)
     found: dict[tuple[str, str], AuditedItem] = {}
     refused: list[tuple[int, str]] = []
     stored = undecided = 0
@@ -50,22 +50,23 @@ def import_audit(monitor: Monitor, source: str, lines: Iterable[str]) -> tuple[i
 
 
 def _decided(
-    row: Line, drawn: Mapping[str, Mapping[str, AuditedItem]], labels: Collection[str], config: Config
+    row: Line, drawn: Mapping[str, Mapping[str, AuditedItem]], labels: Sequence[str | None], config: Config
 ) -> AuditedItem | None:
     """The drawn item of a line with its outcome; None if it has no truth yet. Raises ValueError: why it is refused."""
     name, truth = row["item"] or "", (row["truth"] or "").strip()
     items = [item for label, item in drawn.get(name, {}).items() if (row.get("label") or label) == label]
     if not items:
-        raise ValueError(f"{clean(name or '(no item)')} was not drawn: how many it stands for is not known")
+        raise ValueError(f"{clean(name)} was not drawn: how many it stands for is not known")
     if len(items) > 1:
         raise ValueError(f"{clean(name)} was drawn for several labels: the column label says which is meant")
     if not truth:
         return None
     (item,) = items
-    if config.sources[item.source].kind == "multilabel":
-        if truth not in _RIGHT:
-            raise ValueError(f"the truth of kind multilabel is 1 or 0, not {clean(truth)}")
-        return replace(item, outcome=_RIGHT[truth])
-    if truth not in labels:  # it may be mistyped, and would count as wrong
-        raise ValueError(f"{clean(truth)} is no known label; name it at the source's `labels` if it is one")
-    return replace(item, outcome=float(truth == item.label))
+    known = (
+        _RIGHT if config.sources[item.source].kind == "multilabel" else {each: each == item.label for each in labels}
+    )
+    if truth not in known:  # it may be mistyped, and would count as wrong
+        raise ValueError(
+            f"{clean(truth)} is neither 1 nor 0 (multilabel) nor, of another kind, the name of a known label"
+        )
+    return replace(item, outcome=float(known[truth]))

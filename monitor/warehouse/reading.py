@@ -91,8 +91,7 @@ class Reading:
     ``unresolved`` has the rows that were predicted in the window, if the source has rows without a truth.
     ``rest`` has the rows of labels that are not in ``labels``, since very many have few rows (:data:`LABELS_A_ROW`).
     ``fingerprint`` is that of :meth:`Warehouse.fingerprint`, if the source has one.
-    ``audited`` has the items of the week that people check, as they are in the counts; of the labels in ``people_only``
-    no other rows that act are counted.
+    ``audited`` has the drawn items by which rows that act were replaced or left out.
     """
 
     source: str
@@ -112,7 +111,6 @@ class Reading:
     fingerprint: str | None = None
     rest: Counts | None = None
     audited: tuple[AuditedItem, ...] = ()
-    people_only: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +16,7 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges, equal_width_edges
 from monitor.metrics import calibration, classification, cost, discrimination, selective
-from monitor.metrics.calibration import brier, brier_parts, class_weighted_nll_core
+from monitor.metrics.calibration import brier, class_weighted_nll_core
 from monitor.metrics.classification import confusion
 from monitor.metrics.cost import Costs, cheapest_threshold
 from monitor.metrics.definition import Metric
@@ -168,6 +170,49 @@ def test_cohens_d_and_the_point_biserial_correlation_follow_from_the_moments_of_
         assert cohens_d(counts) is None
     else:
         same(cohens_d(counts), (groups[0][0] - groups[1][0]) / math.sqrt(sum(variances) / 2))
+
+
+@dataclass(frozen=True, slots=True)
+class BrierParts:
+    """The parts of a Brier score over bins: reliability - resolution + uncertainty + ``within`` is the score.
+
+    ``reliability`` is what recalibration could gain, ``resolution`` how far the bins differ, ``uncertainty`` that of
+    the outcomes alone, and ``within`` the rest, from scores that differ inside a bin (0 if none do).
+    """
+
+    reliability: float
+    resolution: float
+    uncertainty: float
+    within: float
+
+    @property
+    def brier(self) -> float:
+        """The Brier score that the parts add up to."""
+        return self.reliability - self.resolution + self.uncertainty + self.within
+
+
+def brier_parts(counts: Counts, edges: Sequence[int]) -> BrierParts | None:
+    """Murphy's (1973) parts of the Brier score over bins with these upper edges; None without rows.
+
+    With c_m, y_m and w_m of a bin: reliability = sum w_m / W (c_m - y_m)^2, resolution = sum w_m / W (y_m - ybar)^2,
+    uncertainty = ybar (1 - ybar); the rest within bins is their variance of scores minus twice their covariance of
+    score and outcome (Stephenson, Coelho & Jolliffe 2008).
+
+    """
+    total = float(counts.w.sum())
+    if total <= 0:
+        return None
+    bins = bin_counts(counts, edges)
+    between = float((bins.w * bins.score * (bins.score - 2 * bins.rate)).sum())
+    rest = float((counts.ws2 - 2 * counts.wsy).sum()) - between
+    rate = float(counts.wy.sum()) / total
+    gap, apart = (bins.score - bins.rate) ** 2, (bins.rate - rate) ** 2
+    return BrierParts(
+        reliability=float((bins.w * gap).sum()) / total,
+        resolution=float((bins.w * apart).sum()) / total,
+        uncertainty=rate * (1 - rate),
+        within=rest / total,
+    )
 
 
 @given(table=tables(), bins=st.integers(1, 12))

@@ -36,8 +36,6 @@ LISTED = {
     "a field of the service's answer, in its description": {"blocked_scores"},
     "read by its name, as a setting or a condition of the handbook": {"gate_token", "gate_url", "log_level"},
     "kept in the history and shown to people who look there": {"changed_by", },
-    "the parts that docs/curves.md explains, by the library's own function": {"brier_parts"},
-    "what the restarted process of rules is proved with": {"e_process"},
     "the demo's tests hold the story against it": {"passes_threshold"},
     "a test computes the constant beside it with SciPy": {"CENTRAL"},
     "the textbook table of a label, and the area under the oracle's curve, which tests hold the measures against": {

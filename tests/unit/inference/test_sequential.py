@@ -18,7 +18,6 @@ from monitor.inference.sequential import (
     LONGEST,
     SIZES,
     detectable_overconfidence,
-    e_process,
     evidence_needed,
     likely_start,
     log_e_values,
@@ -26,6 +25,13 @@ from monitor.inference.sequential import (
 )
 
 MARGIN = 0.02
+
+
+def e_process(windows: Sequence[Promise], margin: float) -> np.ndarray:
+    """The log of the plain e-process after every window (oldest first), shape (T,)."""
+    return np.asarray(logsumexp(np.cumsum(log_e_values(windows, margin), axis=0), axis=1) - math.log(len(SIZES)))
+
+
 probabilities = st.floats(0.01, 0.99)
 
 
