@@ -13,9 +13,9 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
+from benchmarks.curves import precision_recall_curve, roc_curve
 from monitor.core.counts import Counts, Floats, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.inference.selective import threshold_for
-from monitor.metrics.discrimination import precision_recall_curve, roc_curve
 from monitor.metrics.selective import risk_coverage as curve_of_risk
 from monitor.report.figures.png import BLUE, GREY, VERMILION
 from monitor.report.figures.reliability import reliability_data

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from scipy import integrate
 from sklearn import metrics as sk
 
+from benchmarks.curves import precision_recall_curve, roc_curve
 from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges, equal_width_edges
 from monitor.metrics import calibration, classification, cost, discrimination, selective
 from monitor.metrics.calibration import brier, class_weighted_nll_core
 from monitor.metrics.classification import confusion
 from monitor.metrics.cost import Costs, cheapest_threshold
 from monitor.metrics.definition import Metric
-from monitor.metrics.discrimination import pr_auc, precision_recall_curve, roc_auc, roc_curve
+from monitor.metrics.discrimination import pr_auc, roc_auc
 from monitor.metrics.groups import Groups, groups_of, groups_of_bins, number, on_counts
 from monitor.metrics.selective import risk_coverage
 

@@ -13,9 +13,6 @@ DECORATORS = [  # what they decorate is called by Typer, FastAPI, pydantic or SQ
 ]  # fmt: skip
 LISTED = {
     "a template reads it": {"drawing"},
-    "the pictures of docs/curves.md are drawn with them": {
-        "fpr", "precision_recall_curve", "prevalence", "roc_curve", "tpr",
-    },
     "a library calls it, or reads it": {
         "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open",
         "job_timeout_ms",
