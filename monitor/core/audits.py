@@ -17,7 +17,7 @@ class AuditedItem:
     """An item drawn of the week that begins at ``window_start``, one of ``of`` that act alone on its label.
 
     ``outcome``: its label was right (1) or wrong (0), None while people have not decided. ``stated`` is what the
-    relation said of it when the week was last read, None if nothing.
+    relation said of it when it was last drawn, None if nothing.
     """
 
     source: str

@@ -15,18 +15,14 @@ table = tables.audits
 
 
 def keep_drawn(connection: Connection, items: Sequence[AuditedItem]) -> None:
-    """Store drawn items; one that is stored already stays as it is, with what was found."""
+    """Store drawn items. Of one that is stored already, what was found stays; what the relation says is renewed."""
     add_missing(connection, table, [row_of(table, item, decided_at=None) for item in items])
+    _update(connection, items, "stated", {})
 
 
 def save_found(connection: Connection, items: Sequence[AuditedItem], now: datetime) -> None:
     """Store what people found. A later truth replaces an earlier one."""
     _update(connection, items, "outcome", {"decided_at": now})
-
-
-def save_stated(connection: Connection, items: Sequence[AuditedItem]) -> None:
-    """Store what the relation says of items."""
-    _update(connection, items, "stated", {})
 
 
 def _update(connection: Connection, items: Sequence[AuditedItem], name: str, more: Row) -> None:

@@ -527,7 +527,6 @@ class Store:
 
     keep_drawn = _writing(audit_rows.keep_drawn)
     save_found = _writing(audit_rows.save_found)
-    save_stated = _writing(audit_rows.save_stated)
     audited = _reading(audit_rows.read)
     newly_decided = _reading(audit_rows.newly_decided)
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from monitor.context import Monitor
 from monitor.core.audits import AuditedItem, by_people, with_audits
 from monitor.core.counts import Counts
-from monitor.core.records import AUDIT_DIFFERS, TRUTHS_BIASED, RejectedRows, Window
+from monitor.core.records import AUDIT_DIFFERS, TRUTHS_BIASED, RejectedRows
 from monitor.core.wording import count_of
 from monitor.inference.truth_bias import truth_bias
 from monitor.warehouse.reader import Reading
@@ -22,24 +22,19 @@ RECENT = timedelta(weeks=26)
 def audited(monitor: Monitor, reading: Reading) -> Reading:
     """The reading with the checked items of its week in place of the rows that act, of the labels that have some.
 
-    Where truths that come by themselves are biased, rows that act without an audit are left out. Raises what
-    ``Warehouse.outcomes`` raises.
+    Where truths that come by themselves are biased, rows that act without an audit are left out.
     """
     window, source = reading.window, monitor.config.sources[reading.source]
-    if window.schedule != "weekly" or source.kind == "regression":
-        return reading
-    known = monitor.store.audited(reading.source, since=window.start - RECENT)
+    known = monitor.store.audited(reading.source, window.start - RECENT) if window.schedule == "weekly" else []
     if not known:
         return reading
-    of_week = _with_stated(monitor, window, [item for item in known if item.window_start == window.start])
-    items = [*of_week, *(item for item in known if item.window_start != window.start)]
-    bias = truth_bias(_strata(items))
-    left_out = frozenset(item.label for item in of_week if item.outcome is not None)
-    left_out |= frozenset(reading.labels if bias else ())
+    of_week = [item for item in known if item.window_start == window.start]
+    bias = truth_bias(_strata(known))
+    left_out = {item.label for item in of_week if item.outcome is not None} | set(reading.labels if bias else ())
     found = replace(
         reading, labels=with_audits(_by_people(reading.labels, left_out), of_week, source.score_is),
         segments={segment: _by_people(of, left_out) for segment, of in reading.segments.items()},
-        quality=(*reading.quality, *_notes(reading.source, of_week, bias)), audited=tuple(items if bias else of_week),
+        quality=(*reading.quality, *_notes(reading.source, of_week, bias)), is_audited=bool(left_out),
     )  # fmt: skip
     return replace(found, items={}, ranked={}, whole=None) if bias else found
 
@@ -48,16 +43,6 @@ def _by_people(labels: Mapping[str, Counts], left_out: Collection[str]) -> dict[
     """The counts of labels that have rows, without the rows that act of those in ``left_out``."""
     kept = {label: by_people(counts) if label in left_out else counts for label, counts in labels.items()}
     return {label: counts for label, counts in kept.items() if counts.rows}
-
-
-def _with_stated(monitor: Monitor, window: Window, items: Sequence[AuditedItem]) -> list[AuditedItem]:
-    """The items with what the relation says of them now."""
-    source = monitor.config.sources[items[0].source] if items else None
-    if source is None or source.unresolved is None:
-        return list(items)
-    names = sorted({item.item for item in items})
-    found = monitor.warehouse.outcomes(items[0].source, source, window, names, now=monitor.clock())
-    return [replace(item, stated=found.get((item.label, item.item))) for item in items]
 
 
 def _strata(items: Iterable[AuditedItem]) -> Iterator[tuple[int, int, int, int]]:

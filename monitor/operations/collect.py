@@ -297,7 +297,7 @@ def _replaced(monitor: Monitor, window: Window, reading: Reading, kept: StoredRe
 
     Of a label, each score and decision can only have more rows than before, as truths come late, if none is gone.
     """
-    if not _still_holds(monitor, kept) or reading.rest is not None or reading.audited:
+    if not _still_holds(monitor, kept) or reading.rest is not None or reading.is_audited:
         return None
     set_aside = sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
     fewer = (_fewer(counts, reading.labels.get(label)) for label, counts in kept.labels.items() if label is not None)
@@ -415,7 +415,6 @@ def read(
     kept = replace(kept_of(monitor, reading, baselines, counts), last_read=_to_remember(reading, known))
     if store:
         monitor.store.save_reading(window, kept, monitor.clock())
-        monitor.store.save_stated([item for item in reading.audited if item.window_start == window.start])
     return reading, replace(counts, rejected=kept.rejected)
 
 

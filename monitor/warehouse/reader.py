@@ -80,8 +80,6 @@ TIMEOUT_S = 900.0
 CANDIDATES = 8
 """A sample is drawn from at least this many times its number of items."""
 
-ITEMS_AT_ONCE = 500
-"""So many ids are in one statement."""
 ENOUGH_TO_DOUBT = 20
 """Of a label with so many rows that were given it, most of them wrong, the names of truths are looked at."""
 
@@ -356,21 +354,6 @@ class Warehouse:
                 )
                 for label, item, score, of, truth in found
             ]  # fmt: skip
-
-    def outcomes(
-        self, name: str, source: SourceConfig, window: Window, items: Sequence[str], *, now: datetime
-    ) -> dict[tuple[str, str], float]:
-        """By label and item, whether the label was right, of items that act alone and whose truth is known ``now``.
-
-        Raises as :meth:`unresolved` does.
-        """
-        with self._predicted(name, source, window, now) as (connection, statements):
-            parts = (
-                statements.outcomes(items[first : first + ITEMS_AT_ONCE])
-                for first in range(0, len(items), ITEMS_AT_ONCE)
-            )
-            rows = (row for part in parts for row in connection.execute(part))
-            return {(str(label), str(item)): float(truth) for label, item, truth in rows}
 
     @contextmanager
     def _predicted(

@@ -28,7 +28,6 @@ import numpy.typing as npt
 import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
-from monitor.core.audits import AuditedItem
 from monitor.core.counts import (
     INDEPENDENT,
     Counts,
@@ -91,7 +90,7 @@ class Reading:
     ``unresolved`` has the rows that were predicted in the window, if the source has rows without a truth.
     ``rest`` has the rows of labels that are not in ``labels``, since very many have few rows (:data:`LABELS_A_ROW`).
     ``fingerprint`` is that of :meth:`Warehouse.fingerprint`, if the source has one.
-    ``audited`` has the drawn items by which rows that act were replaced or left out.
+    ``is_audited``: checked items stand in the counts for rows that act, or these are left out.
     """
 
     source: str
@@ -110,7 +109,7 @@ class Reading:
     unresolved: UnresolvedRows | None = None
     fingerprint: str | None = None
     rest: Counts | None = None
-    audited: tuple[AuditedItem, ...] = ()
+    is_audited: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ after its truths came gives the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -96,12 +95,6 @@ class UnresolvedStatements(Statements):
         placed = sa.select(*columns, size, place).where(self._automated(rows)).subquery("placed")
         shown = (placed.c[name] for name in ("label", "item", "score", "n", "truth"))
         return sa.select(*shown).where(placed.c.place <= each).order_by(by_bytes(placed.c.label), placed.c.place)
-
-    def outcomes(self, items: Sequence[str]) -> sa.Select[Any]:
-        """(label, item, truth) of those of these items that act alone and whose truth is known."""
-        rows = self._decided(latest=True)
-        chosen = (rows.c.item.in_(items), rows.c.truth.is_not(None), self._automated(rows))
-        return sa.select(rows.c.label, rows.c.item, rows.c.truth).where(*chosen)
 
     def set_aside(self) -> sa.Select[Any]:
         """(reason, n) over the rows of the window that cannot be used."""
