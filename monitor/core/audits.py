@@ -31,7 +31,7 @@ class AuditedItem:
 
 
 def with_audits(labels: Mapping[str, Counts], items: Iterable[AuditedItem], score_is: ScoreIs) -> dict[str, Counts]:
-    """The counts of labels, with checked items in place of all rows that act; labels without any stay as they are.
+    """The counts of labels, which are without rows that act, with checked items in place of these.
 
     Each checked item stands for as many as act on its label for each that was checked. Those whose truth came in
     another way are left out: it need not be at random that it came.
@@ -49,9 +49,4 @@ def _with_checked(counts: Counts | None, items: list[AuditedItem], score_is: Sco
     if counts is None:
         return checked
     effects = replace(checked, design_effect=counts.design_effect, acting_effects=counts.acting_effects)
-    return pool([by_people(counts), effects])
-
-
-def by_people(counts: Counts) -> Counts:
-    """The rows that people decided."""
-    return counts.take(~counts.automated)
+    return pool([counts, effects])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import erfc, sqrt
+from math import sqrt
 
 import numpy as np
 
-SURE = 0.001
-"""The p-value below which truths are biased. The test is made anew with every audit, so that it is small."""
+SURE = 3.29
+"""The standard deviations of a p-value of .001, from which on truths are biased: every audit makes the test anew."""
 
 
 def truth_bias(strata: Iterable[tuple[int, int, int, int]]) -> tuple[int, float, float] | None:
@@ -27,7 +27,6 @@ def truth_bias(strata: Iterable[tuple[int, int, int, int]]) -> tuple[int, float,
     excess = known_right - right * known / np.maximum(total, 1)
     variance = right * wrong * known * (total - known) / np.maximum(total, 1) ** 2 / np.maximum(total - 1, 1)
     # less half an item, since known items are a whole number
-    z = max(0.0, abs(float(excess.sum())) - 0.5) / sqrt(max(float(variance.sum()), 1e-9))
-    if erfc(z / sqrt(2)) >= SURE:
+    if abs(float(excess.sum())) - 0.5 < SURE * sqrt(float(variance.sum())):
         return None
     return int(total.sum()), float(known_right.sum() / right.sum()), float(known_wrong.sum() / wrong.sum())

@@ -14,7 +14,7 @@ import numpy as np
 
 from monitor.core.counts import Counts, Floats
 from monitor.metrics.definition import Direction, Metric, Needs
-from monitor.metrics.groups import Groups, groups_of, of_core, over
+from monitor.metrics.groups import Groups, of_core, over
 
 POSITIVE_WEIGHT = 5.0  # a missed positive (an urgent ticket) is as bad as five wrong alarms
 
@@ -161,17 +161,6 @@ class Confusion:
     def negatives(self) -> Floats:
         """The weight of the actual negatives."""
         return self.fp + self.tn
-
-
-def confusion(counts: Counts) -> Confusion:
-    """The confusion matrix of the decisions, with weights.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> found = confusion(counts_from_rows([0.9, 0.8, 0.8, 0.2, 0.1], [1, 0, 1, 0, 1]))
-    >>> [float(x) for x in (found.tp, found.fp, found.fn, found.tn)]
-    [2.0, 1.0, 1.0, 1.0]
-    """
-    return confusion_of(groups_of(counts))
 
 
 def confusion_of(groups: Groups) -> Confusion:

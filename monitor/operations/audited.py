@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from monitor.context import Monitor
-from monitor.core.audits import AuditedItem, by_people, with_audits
+from monitor.core.audits import AuditedItem, with_audits
 from monitor.core.counts import Counts
 from monitor.core.records import AUDIT_DIFFERS, TRUTHS_BIASED, RejectedRows
 from monitor.core.wording import count_of
@@ -41,7 +41,7 @@ def audited(monitor: Monitor, reading: Reading) -> Reading:
 
 def _by_people(labels: Mapping[str, Counts], left_out: Collection[str]) -> dict[str, Counts]:
     """The counts of labels that have rows, without the rows that act of those in ``left_out``."""
-    kept = {label: by_people(counts) if label in left_out else counts for label, counts in labels.items()}
+    kept = {label: counts.take(~counts.automated) if label in left_out else counts for label, counts in labels.items()}
     return {label: counts for label, counts in kept.items() if counts.rows}
 
 

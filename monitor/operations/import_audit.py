@@ -25,8 +25,8 @@ def import_audit(monitor: Monitor, source: str, lines: Iterable[str]) -> tuple[i
     is needed where the item was drawn for several.
     """
     reader = csv.DictReader(lines)
-    if missing := [name for name in ("item", "truth") if name not in (reader.fieldnames or ())]:
-        raise ValueError(f"it has no column {' and no column '.join(missing)}")
+    if not {"item", "truth"} <= set(reader.fieldnames or ()):
+        raise ValueError("it needs the columns item and truth")
     drawn: dict[str, dict[str, AuditedItem]] = {}
     for item in monitor.store.audited(source):  # drawn again in a later week: that counts
         drawn.setdefault(item.item, {})[item.label] = item

@@ -188,7 +188,7 @@ def test_each_line_is_stored_or_said(audited: World, tmp_path: Path) -> None:
     reasons = ("another truth", "perhaps is neither 1 nor 0", "other was not drawn", "was not drawn")
     assert all(why in line for why, line in zip(reasons, said, strict=True)), said
     (tmp_path / "no.csv").write_text("source,item\n")
-    assert "no column truth" in calmon(audited, "audit", "import", str(tmp_path / "no.csv"), *SOURCE).stderr
+    assert "the columns item and truth" in calmon(audited, "audit", "import", str(tmp_path / "no.csv"), *SOURCE).stderr
 
 
 def quality_of(world: World, week: str) -> dict[str, str]:

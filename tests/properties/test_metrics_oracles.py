@@ -18,7 +18,7 @@ from benchmarks.curves import precision_recall_curve, roc_curve
 from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges, equal_width_edges
 from monitor.metrics import calibration, classification, cost, discrimination, selective
 from monitor.metrics.calibration import brier, class_weighted_nll_core
-from monitor.metrics.classification import confusion
+from monitor.metrics.classification import confusion_of
 from monitor.metrics.cost import Costs, cheapest_threshold
 from monitor.metrics.definition import Metric
 from monitor.metrics.discrimination import pr_auc, roc_auc
@@ -86,7 +86,7 @@ def test_decisions_agree_with_scikit_learn(table: Table) -> None:
     _, y, w, predicted = doubled(table)
     (tn, fp), (fn, tp) = sk.confusion_matrix(y, predicted, sample_weight=w, labels=[0, 1])
     counts = counted(table)
-    matrix = confusion(counts)
+    matrix = confusion_of(groups_of(counts))
     assert [float(x) for x in (matrix.tp, matrix.fp, matrix.fn, matrix.tn)] == pytest.approx([tp, fp, fn, tn], abs=1e-9)
     both, some = y.min() != y.max(), predicted.any()
     full = both and predicted.min() != predicted.max()

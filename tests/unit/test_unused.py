@@ -36,7 +36,7 @@ LISTED = {
     "the demo's tests hold the story against it": {"passes_threshold"},
     "a test computes the constant beside it with SciPy": {"CENTRAL"},
     "the textbook table of a label, and the area under the oracle's curve, which tests hold the measures against": {
-        "confusion", "oracle_aurc",
+        "oracle_aurc",
     },
 }  # fmt: skip
 
