@@ -13,6 +13,9 @@ from monitor.warehouse.cluster_sums import ClusterStatements
 from monitor.warehouse.dialects import Expression
 from monitor.warehouse.row_levels import EMPTY, LONGEST_LABEL, ONE, ZERO, whole_number
 
+_CELL: Expression = sa.literal_column("109951163.0e0")  # a cell of scores and its square, in steps of 2^-40
+_CELLS: Expression = sa.literal_column("10995.0e0")
+
 
 @dataclass(frozen=True, slots=True)
 class CountStatements(ClusterStatements):
@@ -70,8 +73,9 @@ class CountStatements(ClusterStatements):
         facts = self._facts(latest=latest)
         keys: list[Expression] = [facts.c.label, facts.c.key]
         by = keys if segment is None else [facts.c[self._segment_key(segment)], *keys]
+        cell = sa.func.floor(facts.c.key / sa.literal_column("4.0e0"))
         named = by if segment is None else [by[0].label("value"), *keys]
-        return sa.select(*named, *self._sums(facts)).group_by(*by)
+        return sa.select(*named, *self._sums(facts, cell)).group_by(*by)
 
     def number_of_values(self, segment: str, limit: int) -> sa.Select[Any]:
         """(n): how many values a segment has among the sound rows; where they are more than ``limit``, n is too."""
@@ -79,16 +83,23 @@ class CountStatements(ClusterStatements):
         values = sa.select(value).distinct().limit(limit + 1).subquery("segment_values")
         return sa.select(sa.func.count().label("n")).select_from(values)
 
-    def _sums(self, facts: Subquery) -> list[sa.Label[Any]]:
-        """The sums of each group."""
+    def _sums(self, facts: Subquery, of_group: Expression) -> list[sa.Label[Any]]:
+        """The sums of each group, all rows of which are in the cell ``of_group``."""
         w, s, y = facts.c.w, facts.c.s, facts.c.y
         sums: dict[str, Expression]
         if self.layout.has("weight"):
             products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
             sums = {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
         else:  # every weight is 1: the sums of weights are the number of rows
-            sums = {name: self.dialect.exact_sum(of, bounded=True) for name, of in (("ws", s), ("ws2", s * s))}
-            sums["wsy"] = self.dialect.exact_sum(s * y, bounded=True)
-            whole = self._whole_outcomes
-            sums["wy"] = sa.func.count(sa.case((y == ONE, ONE))) if whole else self.dialect.exact_sum(y, bounded=True)
+            exact, near, n = self.dialect.exact_sum, self.dialect.sum_near, sa.func.count()
+            cell = sa.cast(facts.c.cell, sa.Double)
+            sums = {
+                "ws": near(s, cell * _CELL, n * of_group * _CELL),
+                "ws2": near(s * s, cell * cell * _CELLS, n * of_group * of_group * _CELLS),
+            }
+            if self._whole_outcomes:
+                sums["wy"] = sa.func.count(sa.case((y == ONE, ONE)))
+                sums["wsy"] = near(s * y, cell * y * _CELL, sums["wy"] * of_group * _CELL)
+            else:
+                sums |= {"wy": exact(y, bounded=True), "wsy": exact(s * y, bounded=True)}
         return [sa.func.count().label("n"), *(value.label(name) for name, value in sums.items())]

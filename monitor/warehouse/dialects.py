@@ -205,6 +205,10 @@ class Dialect:
         )
         return sa.cast(sa.func.floor(seconds / sa.literal_column(str(DAY_S))), sa.Integer)
 
+    def sum_near(self, value: Expression, near: Expression, total: Expression) -> Expression:
+        """The exact sum of values in [0, 1] near ``near``, in whole steps of 2^-40, whose sum is ``total``."""
+        return self.exact_sum(value, bounded=True)
+
     def once(self, rows: sa.Select[Any]) -> sa.Select[Any]:
         """The rows, each of whose columns is computed once, for a planner that puts their terms where they are used."""
         return rows

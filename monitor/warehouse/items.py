@@ -44,7 +44,7 @@ class RankedStatements(Statements):
         within = self._within(placed, RANKS[-1])
         facts = sa.select(*keys, placed.c.s, placed.c.y, placed.c.w).where(within).subquery("facts")
         named = [facts.c.rank, facts.c.predicted, facts.c.automated, facts.c.cell]
-        return sa.select(*named, *self._sums(facts)).group_by(*named)
+        return sa.select(*named, *self._sums(facts, sa.cast(facts.c.cell, sa.Double))).group_by(*named)
 
     def ranked_dependence(self, *within: str, latest: bool) -> sa.Select[Any]:
         """As :meth:`dependence` over all labels, for the rows within each of :data:`RANKS`, in one scan.

@@ -104,6 +104,10 @@ class PostgreSQL(CountsBits):
         total = sa.func.sum(upper) * bits + sa.func.sum(nearest(value) - upper * bits)
         return sa.cast(total, sa.Double) / FIXED_POINT
 
+    def sum_near(self, value: Expression, near: Expression, total: Expression) -> Expression:
+        """By what is left beside ``near``, in one sum of doubles: exact up to 2^26 rows of a group."""
+        return sa.cast(sa.func.sum(nearest(value) - near) + total, sa.Double) / FIXED_POINT
+
     def wide(self, number: Expression) -> Expression:
         """A decimal. Above 2^53 by its text, since a direct cast keeps 15 digits; a cast to 64 bits keeps all below."""
         exactly = number.between(sa.literal_column("-9007199254740992e0"), sa.literal_column("9007199254740992e0"))
