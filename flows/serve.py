@@ -123,6 +123,7 @@ def serve_schedules(config: Config, server: LocalServer | None = None) -> None:
     from prefect.schedules import Cron  # noqa: PLC0415
 
     from flows import start  # noqa: PLC0415
+    from flows.audit import draw_audit  # noqa: PLC0415
     from flows.backfill import backfill  # noqa: PLC0415
     from flows.daily import daily  # noqa: PLC0415
     from flows.drain import drain_outbox  # noqa: PLC0415
@@ -147,7 +148,7 @@ def serve_schedules(config: Config, server: LocalServer | None = None) -> None:
             (prune_history, skip),
         )
     ]
-    on_demand = [flow.to_deployment(name=flow.name) for flow in (backfill, rebaseline, replay)]
+    on_demand = [flow.to_deployment(name=flow.name) for flow in (backfill, rebaseline, replay, draw_audit)]
     # Pausing at the end would delete the runs that become due before the next start.
     runner = Runner(name="calmon", pause_on_shutdown=False)
     ids: dict[str, Any] = {}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,11 +12,10 @@ import typer
 
 from monitor.cli import common as cli
 from monitor.config.model import Config
-from monitor.context import Monitor
 from monitor.core.records import Window
 from monitor.core.wording import count_of
 from monitor.history.store import Store
-from monitor.operations.audit import LabelPlan, NothingToPlan, draw, plan
+from monitor.operations.audit import LabelPlan, NothingToPlan, draw, plan, sheet_of
 from monitor.operations.import_audit import import_audit
 from monitor.report.console import plain_table
 
@@ -30,7 +27,6 @@ WeeksOption = Annotated[int, typer.Option(min=1, max=52, help="Within so many we
 TotalOption = Annotated[int | None, typer.Option("--checks", min=1, help="Instead: so many checks a week in all.")]
 WeekOption = Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")]
 EachOption = Annotated[int | None, typer.Option(min=1, help="Instead of a plan: so many items of each label.")]
-COLUMNS = ("source", "label", "item", "score", "week", "truth")
 
 
 @audit_app.command(
@@ -71,17 +67,19 @@ def plan_command(
 def _planned(
     store: Store, config: Config, source: str | None, window: Window, fall: float, weeks: int, checks: int | None
 ) -> dict[str, list[LabelPlan]]:
-    names = cli.check_source(config, source) or _of_labels(config)
-    if checks is not None and len(names) > 1:
-        raise cli.UsageError(f"--checks is of one source: say which with --source ({', '.join(names)})")
+    names = _sources(config, source, checks)
     try:
         return {name: plan(store, config, name, window, fall, weeks=weeks, total=checks) for name in names}
     except NothingToPlan as error:
         raise cli.fail(str(error)) from error
 
 
-def _of_labels(config: Config) -> list[str]:
-    return [name for name, each in config.sources.items() if each.kind != "regression"]
+def _sources(config: Config, source: str | None, checks: int | None) -> list[str]:
+    of_labels = [name for name, each in config.sources.items() if each.kind != "regression"]
+    names = cli.check_source(config, source) or of_labels
+    if checks is not None and len(names) > 1:
+        raise cli.UsageError(f"--checks is of one source: say which with --source ({', '.join(names)})")
+    return names
 
 
 @audit_app.command("draw", epilog="Example:  calmon audit draw --source tickets --out audit.csv")
@@ -102,32 +100,18 @@ def draw_command(
     """
     with cli.monitor() as opened:
         window = cli.window_of(opened.config, "weekly", week)
-        wanted = _wanted(opened, source, window, fall, weeks, checks, each)
+        names = _sources(opened.config, source, checks)
         try:
-            parts = (draw(opened, name, window, of, f"{seed} {window.name}") for name, of in wanted.items())
+            parts = (draw(opened, n, window, fall, weeks=weeks, total=checks, each=each, seed=seed) for n in names)
             drawn = [item for part in parts for item in part]
         except NothingToPlan as error:
             raise cli.fail(str(error)) from error
-    text = io.StringIO()
-    writer = csv.writer(text)
-    writer.writerow(COLUMNS)
-    writer.writerows([item.source, item.label, item.item, item.score, window.name, ""] for item in drawn)
-    cli.write(out, text.getvalue())
+    cli.write(out, sheet_of(drawn, window))
     known = sum(item.stated is not None for item in drawn)
     cli.out.print(
         f"{count_of(len(drawn), 'item')} of {window.name} written to {out}; the truth of {known:,} is known already.",
         markup=False, highlight=False,
     )  # fmt: skip
-
-
-def _wanted(
-    opened: Monitor, source: str | None, window: Window, fall: float, weeks: int, checks: int | None, each: int | None
-) -> dict[str, Mapping[str, int] | int]:
-    """By source, how many items of each label are drawn."""
-    if each is not None:
-        return dict.fromkeys(cli.check_source(opened.config, source) or _of_labels(opened.config), each)
-    planned = _planned(opened.store, opened.config, source, window, fall, weeks, checks)
-    return {name: {label.label: label.checks for label in of} for name, of in planned.items()}
 
 
 @audit_app.command("import", epilog="Example:  calmon audit import audit.csv --source tickets")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,22 +110,36 @@ def _of_label(label: str, acting: Promise, rows: int, span: float) -> LabelPlan:
 
 
 def draw(
-    monitor: Monitor, source: str, window: Window, wanted: Mapping[str, int] | int, seed: str
-) -> list[AuditedItem]:
-    """The items of the window to check, of each label so many, which the history keeps with how many each stands for.
+    monitor: Monitor, source: str, window: Window, fall: float, *, weeks: float, total: int | None = None,
+    each: int | None = None, seed: str = "audit",
+) -> list[AuditedItem]:  # fmt: skip
+    """The items of the window to check, which the history keeps with how many each stands for.
 
-    Raises :class:`NothingToPlan` and reading errors.
+    Of each label as many as :func:`plan` says, or ``each``. Another ``seed`` draws other items. Raises
+    :class:`NothingToPlan` and reading errors.
     """
-    each = wanted if isinstance(wanted, int) else max(wanted.values(), default=0)
+    config, store = monitor.config, monitor.store
+    planned = plan(store, config, source, window, fall, weeks=weeks, total=total) if each is None else []
+    most = max((label.checks for label in planned), default=0) if each is None else each
+    words = f"{seed} {window.name}"
     try:
         found = monitor.warehouse.drawn(
-            source, monitor.config.sources[source], window, seed=seed, each=each, now=monitor.clock()
+            source, config.sources[source], window, seed=words, each=most, now=monitor.clock()
         )
     except ValueError as error:
         raise NothingToPlan(
             f"{error}; `unresolved: true` with `predicted_at` at the source says which items act without a truth"
         ) from error
-    if not isinstance(wanted, int):  # in the order of the draw
-        found = [item for name, n in wanted.items() for item in [each for each in found if each.label == name][:n]]
-    monitor.store.keep_drawn(found)
+    if each is None:  # in the order of the draw
+        found = [item for of in planned for item in [one for one in found if one.label == of.label][: of.checks]]
+    store.keep_drawn(found)
     return found
+
+
+def sheet_of(items: Iterable[AuditedItem], window: Window) -> str:
+    """The CSV file in which people write the truth of drawn items: ids and scores, no text."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("source", "label", "item", "score", "week", "truth"))
+    writer.writerows([item.source, item.label, item.item, item.score, window.name, ""] for item in items)
+    return text.getvalue()
