@@ -12,7 +12,7 @@ from monitor.alerting.slack.blocks import hashed
 from monitor.alerting.slack.links import links_of
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
-from monitor.core.records import APPRISE, BURST, Delivery, Incident
+from monitor.core.records import APPRISE, Delivery, Incident
 from monitor.incidents.life import IncidentDecision
 from monitor.story.gather import Teller
 from monitor.story.incident import reason_words
@@ -45,7 +45,7 @@ def calling(
     if name is None or story is None:
         return []
     facts = story.known.removeprefix(": ")
-    about = [labels_words(incident.labels)] if incident.kind == BURST else []
+    about = [labels_words(incident.labels)] if incident.labels else []
     return [beginning(monitor, incident, name, story.headline, [*about, facts, *story_lines(story)[1:]])]
 
 

@@ -149,7 +149,8 @@ class Notes:
     a state; ``not_judged`` has rules with their reason. ``within_limits``: no value is beyond its limit, whether it
     could be judged or not. ``segments`` are further parts of the rows with a trouble. ``weeks`` is how many windows
     together would be enough rows; ``last_rows`` and ``usual_rows`` say in which window a label without rows had some
-    last, and how many it had usually, ``renamed_to`` which label like it appeared then.
+    last, and how many it had usually, ``renamed_to`` which label like it appeared then. ``unchecked`` items acted alone
+    in a window without the truth of any, as in the window before.
     """
 
     unconfirmed: tuple[str, ...] = ()
@@ -161,6 +162,7 @@ class Notes:
     last_rows: str = ""
     usual_rows: int | None = None
     renamed_to: str = ""
+    unchecked: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -613,16 +613,17 @@ IncidentState = Literal["open", "acknowledged", "silenced", "resolved"]
 
 MONITOR_KIND = "monitor"
 """The kind of incidents of the monitor itself."""
-VANISHED, BURST, OF_LABEL = "vanished", "burst", "label"
-"""The kinds of incidents of labels: rows that stopped, many labels of a source at once, any other trouble."""
+VANISHED, BURST, UNCHECKED, OF_LABEL = "vanished", "burst", "unchecked", "label"
+"""The kinds of incidents of labels: rows that stopped, many labels of a source at once, labels of which no item that
+acts alone has a truth, any other trouble."""
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
     """A run of diagnoses of one subject that need somebody, from the first until it is resolved.
 
-    ``kind`` is "label" (of a source as a whole too, ``label`` is None then), "vanished", "burst" (of the ``labels`` of
-    a source), or "monitor". ``reason`` is the problem, ``rules`` are those in breach. ``window`` is the
+    ``kind`` is "label" (of a source as a whole too, ``label`` is None then), "vanished", "burst" or "unchecked" (of the
+    ``labels`` of a source), or "monitor". ``reason`` is the problem, ``rules`` are those in breach. ``window`` is the
     newest window that counted, and ``window_end`` its end; ``seen_until`` is the end of the newest one in which the
     trouble was seen. ``last`` is the reason of the last change by a run. ``root`` is the delivery id of its living
     message (None: no route matched), ``reopened`` how often it came back. ``version`` makes updates conditional; 1 is a

@@ -122,12 +122,14 @@ def problem_of(verdict: Verdict, facts: LabelFacts) -> LabelProblem:
 
 def _not_told(found: Diagnosis, verdicts: Sequence[Verdict], facts: LabelFacts) -> Diagnosis:
     """The diagnosis with its reason. A trouble that goes on keeps its name and its beginning."""
-    reasons = {_reason_of(verdict) for verdict in verdicts} or {NotTold.SOURCE_NOT_READ}
+    reasons = {_reason_of(verdict, facts) for verdict in verdicts} or {NotTold.SOURCE_NOT_READ}
     reason = min(reasons, key=list(NotTold).index)
     notes = replace(found.notes, weeks=_weeks_needed(verdicts)) if reason is NotTold.TOO_FEW_ROWS else found.notes
     if reason is NotTold.NO_ROWS:
         last, usual = facts.last_rows()
         notes = replace(found.notes, last_rows=last, usual_rows=usual, renamed_to=facts.renamed_to)
+    if reason is NotTold.NO_TRUTH_WHERE_IT_ACTS and facts.unchecked_before:
+        notes = replace(found.notes, unchecked=facts.unchecked)
     told = replace(found, reason=reason, notes=notes, advice=advice_for_silence(reason))
     going_on = episodes([*facts.past, told])[-1:]
     if not going_on or going_on[0].ended is not None:
@@ -136,8 +138,8 @@ def _not_told(found: Diagnosis, verdicts: Sequence[Verdict], facts: LabelFacts) 
     return replace(told, problem=last_seen.problem, since=last_seen.since, found=last_seen.found)
 
 
-def _reason_of(verdict: Verdict) -> NotTold:
-    if verdict.reason is Reason.NO_ROWS and verdict.where != "all" and verdict.n:
+def _reason_of(verdict: Verdict, facts: LabelFacts) -> NotTold:
+    if verdict.reason is Reason.NO_ROWS and verdict.where != "all" and (verdict.n or facts.unchecked):
         return NotTold.NO_TRUTH_WHERE_IT_ACTS
     return _NOT_TOLD.get(verdict.reason, NotTold.SOURCE_NOT_READ)
 

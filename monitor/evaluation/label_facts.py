@@ -26,7 +26,8 @@ class LabelFacts:
     ``past`` the earlier diagnoses, oldest first; ``windows`` those of a year and the judged one, oldest first;
     ``levels`` the values of other metrics by (metric, where), oldest first; ``counts`` those of the newest windows by
     name, newest first; ``time_on`` the share of a window, by label and name, in which automation was on (none: never).
-    ``renamed_to`` is the label that appeared when this one vanished and is like it.
+    ``renamed_to`` is the label that appeared when this one vanished and is like it. The truth of ``unchecked`` items
+    that acted alone is not known; ``unchecked_before``: of none was it known in the window before.
     """
 
     source: str
@@ -43,6 +44,8 @@ class LabelFacts:
     time_on: Mapping[tuple[str | None, str], float] = field(default_factory=dict)
     annotations: Sequence[Annotation] = ()
     renamed_to: str = ""
+    unchecked: int = 0
+    unchecked_before: bool = False
 
     def acted(self, schedule: Schedule) -> list[tuple[Window, Promise, float]]:
         """What the rows that act promised and kept in each window, oldest first, with the share of time it was on.

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, NotTold
 from monitor.core.episodes import NOT_SEEN
-from monitor.core.records import BURST, OF_LABEL, SEVERITY_RANK, VANISHED, Incident, Severity, Verdict
+from monitor.core.records import BURST, OF_LABEL, SEVERITY_RANK, UNCHECKED, VANISHED, Incident, Severity, Verdict
 from monitor.incidents.life import Finding, IncidentDecision, decide, wake
 
 MANY = 5
@@ -57,7 +57,7 @@ def findings(
     members = [_of_label(each, verdicts) for each in diagnoses if each.label is not None and each.label in together]
     rest = [each for each in alone if each not in first]
     missed = [] if first else [each for d in diagnoses for each in _missed(d, diagnoses, known)]
-    return [*_together([*members, *first], together), *rest, *missed]
+    return [*_together([*members, *first], together), *rest, *missed, *_unchecked(diagnoses, known)]
 
 
 def _of_label(diagnosis: Diagnosis, verdicts: Mapping[str, Verdict]) -> Finding:
@@ -110,6 +110,20 @@ def _missed(diagnosis: Diagnosis, diagnoses: Sequence[Diagnosis], known: Mapping
     if told or in_trouble or not others or not (is_open or _stopped_lately(diagnosis)):
         return []
     return [replace(finding, state=DiagnosisState.DEGRADED, reason=VANISHED)]
+
+
+def _unchecked(diagnoses: Sequence[Diagnosis], known: Mapping[str, Incident]) -> Iterable[Finding]:
+    """The labels of which no item that acted alone had a truth in two weeks, in one incident; or its end."""
+    if not diagnoses or diagnoses[0].window.schedule != "weekly":
+        return []
+    finding = Finding(UNCHECKED, diagnoses[0].source, None, diagnoses[0].window, DiagnosisState.FINE)
+    labels = tuple(sorted(each.label for each in diagnoses if each.label is not None and each.notes.unchecked))
+    if labels:
+        reason = NotTold.NO_TRUTH_WHERE_IT_ACTS.value
+        return [replace(finding, state=DiagnosisState.DEGRADED, reason=reason, labels=labels)]
+    before = known.get(finding.fingerprint)
+    unread = any(each.reason in (NotTold.SOURCE_NOT_READ, NotTold.REJECTED_ROWS) for each in diagnoses)
+    return [finding] if before is not None and before.is_open and not unread else []
 
 
 def _stopped_lately(diagnosis: Diagnosis) -> bool:

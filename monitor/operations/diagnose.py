@@ -16,7 +16,7 @@ from monitor.config.rule_sources import acting_rules
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.counts import Counts
-from monitor.core.diagnoses import AutomationState, Diagnosis
+from monitor.core.diagnoses import AutomationState, Diagnosis, NotTold
 from monitor.core.promises import PastWindow, of_the_same_evidence
 from monitor.core.records import Reason, Schedule, SwitchEvent, SwitchState, Verdict, Where
 from monitor.evaluation.data import WindowCounts
@@ -69,6 +69,7 @@ class _SourceFacts:
         if any(v.reason is Reason.NO_ROWS for v in verdicts):
             schedules.add("weekly")
         known = {schedule: self.windows(schedule) for schedule in schedules}
+        unchecked = self._unchecked(label) if "weekly" in known else 0
         return LabelFacts(
             source, label, self.evaluated.window, config.evaluation, verdicts,
             frozenset(rule.id for rule in acting_rules(config, source, label)), self.waits, self.past.get(label, ()),
@@ -77,7 +78,20 @@ class _SourceFacts:
             self._time_on(label, known) if breaches else {},
             self.monitor.store.annotations(source, label) if breaches else (),
             "" if label is None or "weekly" not in known or breaches else self._renamed_to(label, known["weekly"]),
+            unchecked, unchecked > 0 and label in self._unchecked_before,
         )  # fmt: skip
+
+    def _unchecked(self, label: Label) -> int:
+        """How many items of the window acted alone on the label and have no truth."""
+        waiting = self.current.whole.unresolved
+        return 0 if label is None or waiting is None else waiting.waiting_of(label).where("automated").rows
+
+    @cached_property
+    def _unchecked_before(self) -> frozenset[Label]:
+        """The labels of which no item that acted alone had a truth in the window before."""
+        before = windows.previous(self.evaluated.window, self.monitor.config.zone)
+        past = self.monitor.store.diagnoses(before, self.evaluated.source)
+        return frozenset(each.label for each in past if each.reason is NotTold.NO_TRUTH_WHERE_IT_ACTS)
 
     def _renamed_to(self, label: str, windows: Sequence[PastWindow]) -> str:
         """The label that this one seems to be now; "" if nobody knows, or somebody has said so already."""

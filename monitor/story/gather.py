@@ -13,7 +13,7 @@ from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
 from monitor.core.episodes import NOT_SEEN, episodes
-from monitor.core.records import BURST, Identity, Incident, SwitchEvent, SwitchState, Verdict, Window
+from monitor.core.records import Identity, Incident, SwitchEvent, SwitchState, Verdict, Window
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
 from monitor.story.label import LabelStory, label_story, story_of_many
@@ -104,7 +104,7 @@ class Teller:
         A label that is not in trouble has no facts of an earlier one here, and no switch: its own story has both.
         """
         unresolved = self.store.unresolved_incidents()
-        incidents = {(each.source, each.label): each for each in unresolved if each.kind != BURST}
+        incidents = {(each.source, each.label): each for each in unresolved if not each.labels}
         diagnoses = self.store.newest_diagnoses(back=LOOKS_BACK, until=self.until or self.now)
         return sorted((self._of_newest(each, incidents) for each in diagnoses), key=urgency)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold, Since
-from monitor.core.records import BURST, VANISHED, Incident, Subject, Verdict
+from monitor.core.records import BURST, UNCHECKED, VANISHED, Incident, Subject, Verdict
 from monitor.core.wording import clean, count_of, ending, isolated, moment, percent, segment_name, who
 from monitor.story.incident import silence_words
 from monitor.story.switch import SwitchStory
@@ -31,6 +31,11 @@ _HEADLINES = {
     LabelProblem.MISCALIBRATED: "{name} has scores that do not match what turns out",
     LabelProblem.UNDERCONFIDENT: "{name} is underconfident",
     LabelProblem.SHIFTED: "{name} has other traffic than before",
+}
+_OF_KIND = {
+    BURST: "{many} of {source} need somebody",
+    VANISHED: "{name} has no rows any more",
+    UNCHECKED: "what acts alone in {source} is checked by nobody",
 }
 _NOT_TOLD = {
     NotTold.SOURCE_NOT_READ: "its source could not be read",
@@ -131,7 +136,7 @@ def label_story(
         evidence=(about or diagnosis).because,
     )  # fmt: skip
     if about is None:
-        step = rename_words(diagnosis) or step_words(diagnosis.advice)
+        step = rename_words(diagnosis) or audit_words(diagnosis) or step_words(diagnosis.advice)
         return replace(told, do_now=do_now(diagnosis, switch), next_step=step)
     is_fine = diagnosis.state is DiagnosisState.FINE
     return replace(
@@ -172,10 +177,9 @@ def headline_of(
     diagnosis: Diagnosis, name: str, incident: Incident | None = None, switch: SwitchStory | None = None
 ) -> str:
     """What is the matter, in a few words."""
-    if incident is not None and incident.kind == BURST and incident.is_open:
-        return f"{count_of(len(incident.labels), 'label')} of {clean(incident.source)} need somebody"
-    if incident is not None and incident.kind == VANISHED and incident.is_open:
-        return f"{name} has no rows any more"
+    if incident is not None and incident.kind in _OF_KIND and incident.is_open:
+        many, source = count_of(len(incident.labels), "label"), clean(incident.source)
+        return _OF_KIND[incident.kind].format(name=name, many=many, source=source)
     if diagnosis.state is DiagnosisState.UNSAFE:
         below = "" if switch is None or switch.acts_from is None else f" below {switch.acts_from:g}"
         return f"{name} must not act alone{below}"
@@ -287,6 +291,13 @@ def rename_words(diagnosis: Diagnosis) -> str:
         return ""
     names = " ".join(shlex.quote(clean(each)) for each in (diagnosis.source, label, new))
     return f"if renamed: `calmon label rename {names} --reason TEXT`"
+
+
+def audit_words(diagnosis: Diagnosis) -> str:
+    """What to do where no item that acts alone has a truth, with the command."""
+    source = shlex.quote(clean(diagnosis.source))
+    draw = f"`calmon audit draw --source {source} --each 40 --out audit.csv`"
+    return f"have some checked: {draw}" if diagnosis.notes.unchecked else ""
 
 
 def _name(label: str) -> str:

@@ -171,6 +171,30 @@ def test_what_people_found_is_the_truth_of_what_acts(audited: World, tmp_path: P
         assert counts.effective_rows == pytest.approx(len(right))
 
 
+def test_what_nobody_checks_for_two_weeks_is_one_incident_until_people_do(audited: World, tmp_path: Path) -> None:
+    assert calmon(audited, "backfill", "--from", WEEKS[0], "--to", WEEKS[6]).exit_code == 0
+    open_ones, file = [], tmp_path / "audit.csv"
+    for week in WEEKS[7:10]:
+        if week == WEEKS[9]:
+            drawn = drawn_file(audited, file, week, "--each", "40")
+            write_rows(file, [row | {"truth": "1"} for row in drawn])
+            assert calmon(audited, "audit", "import", str(file), *SOURCE).exit_code == 0
+        done = calmon(audited, "run", "weekly", "--week", week)
+        with audited.opened() as opened:
+            open_ones.append([each for each in opened.store.unresolved_incidents() if each.kind == "unchecked"])
+            last = opened.store.diagnoses(named("weekly", week, UTC), "tickets")
+        if week == WEEKS[8]:
+            silent = {each.label for each in last if each.reason == "no_truth_where_it_acts"}
+            assert silent, [(each.label, each.reason) for each in last]
+            (found,) = open_ones[-1]
+            assert set(found.labels) == silent - {None}
+            shown = " ".join(calmon(audited, "incidents", "show", found.id[:8]).stdout.split())
+            assert "what acts alone in tickets is checked by nobody" in shown.lower()
+            assert "`calmon audit draw --source tickets --each 40 --out audit.csv`" in shown
+        assert done.exit_code == 0, done.output
+    assert [len(each) for each in open_ones] == [1, 1, 0]
+
+
 def test_each_line_is_stored_or_said(audited: World, tmp_path: Path) -> None:
     file = tmp_path / "audit.csv"
     drawn = drawn_file(audited, file, WEEKS[8], "--each", "4")

@@ -82,6 +82,7 @@ def _parts(story: LabelStory, incident: Incident) -> list[tuple[int, str, str]]:
         return [part for part in (*about, (3, "people", people), (1, "automation", _automation(story))) if part[2]]
     is_open, facts = incident.is_open, escape(story.facts)
     known = [
+        (9, "first", escape(labels_words(incident.labels)) if incident.labels else ""),
         (0, "first", facts if is_open or not facts else f"It was: {facts}"),
         (4, "first", escape(story.since)),
         (8, "first", escape(story.where) if is_open else ""),
@@ -118,7 +119,7 @@ def _automation(story: LabelStory) -> str:
 
 def _buttons(story: LabelStory, incident: Incident) -> Block:
     switch, others = story.switch, []
-    if switch is not None and incident.kind != BURST and switch.enable_helps:
+    if switch is not None and not incident.labels and switch.enable_helps:
         if switch.button == "on":
             others.append(button("automation_off", "Turn automation off", incident.id, "danger"))
         elif switch.button == "off":
@@ -139,13 +140,13 @@ def news_message(
     """The one line in the thread that says what a window, or a person's note, changed."""
     incident = decision.incident
     assert incident is not None  # noqa: S101 - what has no incident is not reported
-    name = labels_words(incident.labels) if incident.kind == BURST else story.name
+    name = labels_words(incident.labels) if incident.labels else story.name
     if decision.reason is IncidentReason.NOTED:
         words = f"{clean(decision.actor)}: {clean(decision.why, NOTE_LENGTH)}"
     else:
         words = f"{name} {reason_words(decision.reason)}"
         measured = story.facts if story.diagnosis.is_trouble else story.doubt
-        words += f": {measured}" if measured and incident.is_open and incident.kind != BURST else ""
+        words += f": {measured}" if measured and incident.is_open and not incident.labels else ""
         words += f" ({clean(decision.why, NOTE_LENGTH)})" if decision.why else ""
     when = f"*{incident.window}* " if decision.window is not None else ""
     mark = DONE if not incident.is_open else EMOJI[incident.severity]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from statistics import median
 
 from monitor.alerting.health.message import title_of
-from monitor.core.records import BURST, SEVERITY_RANK, Incident, Subject
+from monitor.core.records import SEVERITY_RANK, UNCHECKED, Incident, Subject
 from monitor.core.wording import duration
 from monitor.service.pages.base import Page, PageContent, PageContext, Table, teller
 from monitor.story.incident import state_words
@@ -110,8 +110,9 @@ def what_of(incident: Incident, stories: Mapping[Key, str]) -> str:
     """What is the matter: the story of a label that has an open one, else the named reason."""
     if incident.is_of_monitor:
         return ", ".join(title_of(reason, incident.source) for reason in incident.reasons)
-    if incident.kind == BURST:
-        return f"many labels at once: {labels_words(incident.labels)}"
+    if incident.labels:
+        what = "checked by nobody" if incident.kind == UNCHECKED else "many labels at once"
+        return f"{what}: {labels_words(incident.labels)}"
     told = stories.get((incident.source, incident.label), "") if incident.is_open else ""
     return told or ", ".join(incident.reasons).replace("_", " ")
 

@@ -163,6 +163,29 @@ def test_a_label_in_trouble_whose_rows_stop_has_no_second_incident() -> None:
     assert [(d.kind, d.reason.value) for d in made if d.changes] == [("continue", "cannot_tell")]
 
 
+def test_labels_that_nobody_checks_are_one_incident_until_one_item_of_each_has_a_truth() -> None:
+    def unchecked(label: str, number: int = 10) -> Diagnosis:
+        silent = told(label, DiagnosisState.CANNOT_TELL, number, reason=NotTold.NO_TRUTH_WHERE_IT_ACTS)
+        return replace(silent, notes=Notes(unchecked=212))
+
+    opened = run([unchecked("billing"), fine("other"), unchecked("refund")])
+    assert kinds(opened) == [("open", "unchecked", None)]
+    (known,) = incidents(opened)
+    assert (known.labels, known.reason, known.severity) == (
+        ("billing", "refund"), "no_truth_where_it_acts", "warning",
+    )  # fmt: skip
+    (goes_on,) = [d for d in run([unchecked("billing", 11), fine("refund", 11)], [known]) if d.changes]
+    assert (goes_on.kind, goes_on.calls, goes_on.incident and goes_on.incident.labels) == (
+        "continue", False, ("billing",),
+    )  # fmt: skip
+    unread = told("billing", DiagnosisState.CANNOT_TELL, 11, reason=NotTold.SOURCE_NOT_READ)
+    assert kinds(run([unread], [known])) == []
+    assert kinds(run([fine("billing", 11), fine("refund", 11)], [known])) == [("resolve", "unchecked", None)]
+    a_day = replace(unchecked("billing"), window=day("2026-03-08", UTC))
+    first = told("billing", DiagnosisState.CANNOT_TELL, reason=NotTold.NO_TRUTH_WHERE_IT_ACTS)
+    assert kinds(run([a_day])) == kinds(run([first])) == []
+
+
 def test_a_silence_that_is_over_ends_before_the_window_is_counted() -> None:
     (incident,) = incidents(run([trouble("billing", 9)]))
     silent = replace(incident, state="silenced", silenced_until=window(10).end, silenced_by="ana")
