@@ -101,7 +101,7 @@ def test_the_label_that_slips_is_found_reported_and_switched_off_and_no_other(pi
         }
         assert breaches == {("automated-overconfidence", "slipping"), ("ece-increase", "slipping")}
         assert {(a.kind, a.label, a.state) for a in result.actions} == {
-            ("slack", "slipping", "not sent: no token"), ("disable_automation", "slipping", "nobody had turned it on"),
+            ("slack", "slipping", "not sent: no token"), ("disable_automation", "slipping", "turned off"),
         }  # fmt: skip
         states = {label: monitor.store.switch("tickets", label).state for label in worlds.LABELS}
         assert states == {"rare": "on", "slipping": "off", "steady": "on"}
