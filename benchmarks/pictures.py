@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,9 +11,9 @@ matplotlib.use("Agg")
 import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from sklearn.metrics import precision_recall_curve, roc_curve
 
-from benchmarks.curves import precision_recall_curve, roc_curve
-from monitor.core.counts import Counts, Floats, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.core.counts import CELLS, Counts, Floats, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.inference.selective import threshold_for
 from monitor.metrics.selective import risk_coverage as curve_of_risk
 from monitor.report.figures.png import BLUE, GREY, VERMILION
@@ -29,6 +28,13 @@ def example(n: int = 20_000) -> Counts:
     score = rng.beta(0.9, 1.4, n)
     truth = rng.random(n) < np.where(score > 0.6, score - 0.25 * (score - 0.6), score)
     return counts_from_rows(score, truth, automate_at=0.8)
+
+
+def rows_of(counts: Counts) -> tuple[Floats, Floats, Floats]:
+    """(truth, score, weight): for each cell a true row and a wrong one, which weigh as many as there are."""
+    cells = counts.by_cell()
+    truth = np.repeat([1.0, 0.0], len(cells.cell))
+    return truth, np.tile(cells.cell / CELLS, 2), np.concatenate((cells.wy, cells.w - cells.wy))
 
 
 def handbook(n: int = 20_000) -> Counts:
@@ -51,18 +57,18 @@ def reliability(axes: Axes) -> None:
 
 def roc(axes: Axes) -> None:
     """The ROC curve of the example beside the diagonal of a blind classifier, with the present threshold."""
-    curve = roc_curve(example())
-    assert curve is not None
-    _curve(axes, (curve.fpr, curve.tpr), ([0, 1], [0, 1]), "blind", (curve.threshold, 0.5))
+    truth, score, weight = rows_of(example())
+    wrong, right, threshold = roc_curve(truth, score, sample_weight=weight, drop_intermediate=False)
+    _curve(axes, (wrong, right), ([0, 1], [0, 1]), "blind", (threshold, 0.5))
     axes.set(xlabel="false-positive rate", ylabel="true-positive rate", title="ROC")
 
 
 def precision_recall(axes: Axes) -> None:
     """The precision-recall curve of the example beside the prevalence, the precision of a blind classifier."""
-    curve = precision_recall_curve(example())
-    assert curve is not None
-    level = [curve.prevalence] * 2
-    _curve(axes, (curve.recall, curve.precision), ([0, 1], level), "blind", (curve.threshold, 0.5))
+    truth, score, weight = rows_of(example())
+    precision, recall, threshold = (each[::-1] for each in precision_recall_curve(truth, score, sample_weight=weight))
+    level = [truth @ weight / weight.sum()] * 2
+    _curve(axes, (recall[1:], precision[1:]), ([0, 1], level), "blind", (threshold, 0.5))
     axes.set(xlabel="recall", ylabel="precision", title="precision-recall")
 
 
@@ -118,7 +124,5 @@ def write(folder: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--into", type=Path, default=TARGET, help="the folder to write into")
-    for path in write(parser.parse_args().into):
+    for path in write(TARGET):
         print(f"{path}: {path.stat().st_size:,} bytes")
