@@ -831,6 +831,7 @@ class IncidentReason(StrEnum):
     FINE_AGAIN = "fine_again"
     NOT_SEEN = "not_seen"
     ROWS_ARE_BACK = "rows_are_back"
+    CHECKED_AGAIN = "checked_again"
     NOT_WATCHED = "not_watched"
     NO_TROUBLE = "no_trouble"
     ALREADY_COUNTED = "already_counted"

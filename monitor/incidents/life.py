@@ -13,12 +13,22 @@ from typing import Literal
 
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.episodes import NOT_SEEN
-from monitor.core.records import SEVERITY_RANK, Incident, IncidentEvent, IncidentReason, Severity, Window
+from monitor.core.records import (
+    SEVERITY_RANK,
+    UNCHECKED,
+    VANISHED,
+    Incident,
+    IncidentEvent,
+    IncidentReason,
+    Severity,
+    Window,
+)
 
 IncidentKind = Literal[
     "open", "continue", "resolve", "reopen", "acknowledge", "silence", "note", "wake", "refuse", "nothing"
 ]
 _R = IncidentReason
+_ENDS = {VANISHED: _R.ROWS_ARE_BACK, UNCHECKED: _R.CHECKED_AGAIN}
 _EVENTS = {
     "open": "opened", "continue": "continued", "resolve": "resolved", "reopen": "reopened", "note": "noted",
     "acknowledge": "acknowledged", "silence": "silenced", "wake": "unsilenced",
@@ -119,7 +129,7 @@ def _out(finding: Finding, before: Incident, counted: Incident, now: datetime) -
     if not before.is_open:
         return IncidentDecision("nothing", _R.NO_TROUBLE, before)
     if finding.state is DiagnosisState.FINE:
-        reason = _R.ROWS_ARE_BACK if before.kind == "vanished" else _R.FINE_AGAIN
+        reason = _ENDS.get(before.kind, _R.FINE_AGAIN)
         return IncidentDecision("resolve", reason, resolved(counted, now, reason, window=finding.window.name))
     seen = before.seen_until if finding.within_limits else finding.window.end
     if finding.window.end - seen >= NOT_SEEN:

@@ -88,10 +88,16 @@ class _SourceFacts:
 
     @cached_property
     def _unchecked_before(self) -> frozenset[Label]:
-        """The labels of which no item that acted alone had a truth in the window before."""
-        before = windows.previous(self.evaluated.window, self.monitor.config.zone)
-        past = self.monitor.store.diagnoses(before, self.evaluated.source)
-        return frozenset(each.label for each in past if each.reason is NotTold.NO_TRUTH_WHERE_IT_ACTS)
+        """The labels that acted in the window and the one before, then without a truth of any item that acted."""
+        window, source = self.evaluated.window, self.evaluated.source
+        before = windows.previous(window, self.monitor.config.zone)
+        past = self.monitor.store.diagnoses(before, source)
+        silent = [each.label for each in past if each.label and each.reason is NotTold.NO_TRUTH_WHERE_IT_ACTS]
+        return frozenset(
+            label
+            for label in silent
+            if all(time_on(self._events, (source, label), each.start, each.end) > 0 for each in (before, window))
+        )
 
     def _renamed_to(self, label: str, windows: Sequence[PastWindow]) -> str:
         """The label that this one seems to be now; "" if nobody knows, or somebody has said so already."""

@@ -16,6 +16,7 @@ _WORDS = {
     _R.FINE_AGAIN: "is fine again",
     _R.NOT_SEEN: "was not seen for four weeks: resolved",
     _R.ROWS_ARE_BACK: "has rows again",
+    _R.CHECKED_AGAIN: "no longer acts alone without any truth",
     _R.NOT_WATCHED: "is not watched by any rule any more: resolved",
     _R.NO_TROUBLE: "no trouble",
     _R.ALREADY_COUNTED: "was counted already",

@@ -35,7 +35,7 @@ _HEADLINES = {
 _OF_KIND = {
     BURST: "{many} of {source} need somebody",
     VANISHED: "{name} has no rows any more",
-    UNCHECKED: "what acts alone in {source} is checked by nobody",
+    UNCHECKED: "no truth of what acts alone: {many} of {source}",
 }
 _NOT_TOLD = {
     NotTold.SOURCE_NOT_READ: "its source could not be read",

@@ -111,7 +111,7 @@ def what_of(incident: Incident, stories: Mapping[Key, str]) -> str:
     if incident.is_of_monitor:
         return ", ".join(title_of(reason, incident.source) for reason in incident.reasons)
     if incident.labels:
-        what = "checked by nobody" if incident.kind == UNCHECKED else "many labels at once"
+        what = "no truth of what acts alone" if incident.kind == UNCHECKED else "many labels at once"
         return f"{what}: {labels_words(incident.labels)}"
     told = stories.get((incident.source, incident.label), "") if incident.is_open else ""
     return told or ", ".join(incident.reasons).replace("_", " ")

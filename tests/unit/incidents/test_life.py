@@ -104,6 +104,7 @@ def test_a_window_that_a_clock_counted_ahead_of_its_time_blocks_no_present_one()
 
 def test_rows_that_are_back_end_an_incident_of_a_label_that_vanished() -> None:
     assert seen(after("DF", kind="vanished")) == ("resolve", "rows_are_back", False)
+    assert seen(after("DF", kind="unchecked")) == ("resolve", "checked_again", False)
 
 
 def test_an_acknowledgement_lasts_until_the_end_or_until_it_is_more_severe() -> None:
