@@ -140,7 +140,7 @@ def test_a_serve_whose_server_is_killed_says_so_and_ends_with_1(
     log, environment = tmp_path / "serve.log", environment_of(world, tmp_path)
     with process(log, "flows.serve", cwd=tmp_path, environment=environment) as serving:
         server = Server(f"{until(lambda: address(log), log)}/api", environment)
-        until(lambda: len(server.ask("/deployments/filter", {})) == 8, log)
+        until(lambda: len(server.ask("/deployments/filter", {})) == 9, log)
         time.sleep(2)  # the runner asks for runs by now
         os.kill(json.loads((tmp_path / "home" / "server.json").read_text("utf-8"))["server"], signal.SIGKILL)
         killed = time.monotonic()
