@@ -94,7 +94,7 @@ def judged(weeks: Sequence[Counts], baseline: Baseline | None) -> dict[str, Comp
             needed = float(LABELS * run_length(rule))
             path = paths_of([run], [margin_of(rule)], [needed])[0]
             detail = family_detail(rule, CONFIG.evaluation, path.alone, LABELS)
-            found[rule.id] = evidence_of(rule, rule_input, path, {**detail, "sure": path.now >= path.alone}, ())
+            found[rule.id] = evidence_of(rule, rule_input, path, {**detail, "sure": path.now >= path.alone})
         elif not rule.compares or baseline is not None:
             comparison = compare_family(rule, [rule_input], CONFIG.evaluation, level=LEVEL)[0]
             is_sure = comparison.p_value is not None and comparison.p_value < LEVEL

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import Population, Promise, pooled_promise
-from monitor.core.records import Comparison, DecisionCheck, Where, Window
+from monitor.core.records import Comparison, DecisionCheck, Reason, Where, Window
 from monitor.evaluation.comparisons import gates, without_evidence
 from monitor.evaluation.data import RuleInput, SourceData, evidence_windows
 from monitor.evaluation.rule_metrics import POWER, rows_needed
@@ -126,26 +126,60 @@ def accumulate(
     The evidence needed depends on the number of judged subjects and on the evidence of each (e-BH). A subject without a
     row in the judged window is not judged: its evidence is as it was.
     """
-    gated = [
-        gates(rule, rule_input, has_rows=any(window == rule_input.window for window, _ in run[-1:]))
-        for rule_input, run in zip(family, runs, strict=True)
-    ]
-    judged = [place for place, (_, problem) in enumerate(gated) if problem is None]
+    has_rows = [any(window == each.window for window, _ in run[-1:]) for each, run in zip(family, runs, strict=True)]
+    found = proofs(rule, family, has_rows, lambda at: ([runs[at]], [margin_of(rule)]), evaluation)
+    return found.compared({at: evidence_of(rule, family[at], proof.paths[0], proof.detail) for at, proof in found})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proof:
+    """The evidence of a subject: one path, or several whose mean it is (``now``); ``detail`` is as stored."""
+
+    paths: list[EvidencePath]
+    now: float
+    needed: float
+    detail: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proofs:
+    """The evidence of those subjects of a family, by their places, that pass all checks before measuring."""
+
+    family: Sequence[RuleInput]
+    gated: Sequence[tuple[tuple[DecisionCheck, ...], Reason | None]]
+    judged: Mapping[int, Proof]
+
+    def __iter__(self) -> Iterator[tuple[int, Proof]]:
+        return iter(self.judged.items())
+
+    def compared(self, found: Mapping[int, Comparison]) -> list[Comparison]:
+        """What was ``found`` of the judged subjects, with the checks, and no evidence of the others."""
+        return [
+            replace(found[at], checks=checks) if problem is None else without_evidence(self.family[at], problem, checks)
+            for at, (checks, problem) in enumerate(self.gated)
+        ]
+
+
+def proofs(
+    rule: Rule,
+    family: Sequence[RuleInput],
+    has_rows: Sequence[bool],
+    runs_of: Callable[[int], tuple[Sequence[Run], Sequence[float]]],
+    evaluation: EvaluationConfig,
+) -> Proofs:
+    """The evidence of a family; ``runs_of`` a place are the runs of its subject, and what is accepted of each."""
+    gated = [gates(rule, each, has_rows=has) for each, has in zip(family, has_rows, strict=True)]
+    made = {at: runs_of(at) for at, (_, problem) in enumerate(gated) if problem is None}
     length = run_length(rule)
-    alone = float(max(len(judged), 1) * length)
-    made = paths_of([runs[place] for place in judged], [margin_of(rule)] * len(judged), [alone] * len(judged))
-    paths = dict(zip(judged, made, strict=True))
-    needed = evidence_needed([paths[place].now for place in judged], length)
-    shared = family_detail(rule, evaluation, needed, len(judged))
-    found = []
-    for place, rule_input in enumerate(family):
-        checks, problem = gated[place]
-        if problem is not None:
-            found.append(without_evidence(rule_input, problem, checks))
-        else:
-            detail = {**shared, "sure": paths[place].now >= needed}
-            found.append(evidence_of(rule, rule_input, paths[place], detail, checks))
-    return found
+    margins = [margin for _, of in made.values() for margin in of]
+    alone = [float(len(made) * length * len(of)) for _, of in made.values() for _ in of]
+    every = iter(paths_of([run for runs, _ in made.values() for run in runs], margins, alone))
+    paths = {at: [next(every) for _ in of] for at, (_, of) in made.items()}
+    now = {at: mean_evidence([path.now for path in of]) for at, of in paths.items()}
+    needed = evidence_needed(list(now.values()), length)
+    shared = family_detail(rule, evaluation, needed, len(made))
+    judged = {at: Proof(of, now[at], needed, {**shared, "sure": now[at] >= needed}) for at, of in paths.items()}
+    return Proofs(family, gated, judged)
 
 
 def run_length(rule: Rule) -> int:
@@ -234,9 +268,7 @@ def _with_endings(path: EvidencePath, most: float) -> EvidencePath:
     return path
 
 
-def evidence_of(
-    rule: Rule, rule_input: RuleInput, path: EvidencePath, shared: dict[str, Any], checks: tuple[DecisionCheck, ...]
-) -> Comparison:
+def evidence_of(rule: Rule, rule_input: RuleInput, path: EvidencePath, shared: dict[str, Any]) -> Comparison:
     """The comparison of one path of evidence; ``shared`` is the detail of its family (:func:`family_detail`)."""
     start = path.start
     pooled, since = path.promises[start:], path.windows[start]
@@ -263,7 +295,7 @@ def evidence_of(
         detectable=detectable, n=total.rows, windows=len(pooled), beyond=beyond,
         adequate=enough and detectable is not None and detectable <= shared["seen_at_most"],
         baseline_version=rule_input.baseline.version if rule_input.baseline else None, data_digest=_digest(path),
-        detail=detail, checks=checks,
+        detail=detail,
     )  # fmt: skip
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
 
 from monitor.config.model import Config, EvaluationConfig, Rule
 from monitor.config.rule_sources import can_judge, segment_columns
 from monitor.core.baseline import Baseline, edges_of
-from monitor.core.counts import Counts
 from monitor.core.maturity import Maturity
 from monitor.core.records import (
     DELAYS_FAILED,
@@ -53,7 +51,8 @@ from monitor.evaluation.week_spread import correlations_for
 from monitor.evaluation.window_segments import compare_segments, segments_of
 from monitor.metrics import cost
 from monitor.metrics.definition import MetricSpec
-from monitor.metrics.discrimination import factor_correlations
+from monitor.metrics.discrimination import point_biserial_core
+from monitor.metrics.groups import on_counts
 from monitor.metrics.names import EXPECTED
 from monitor.recalibration.gain import gains
 
@@ -160,19 +159,12 @@ def _gains_of(samples: Sequence[Sample], window: Window, evaluation: EvaluationC
 
 def _correlations(data: SourceData) -> Iterator[Estimate]:
     """The correlation of score and outcome of each label in each segment, without limits."""
-    by_column: dict[str, dict[str, dict[str, Counts]]] = {}
-    for (column, value), labels in sorted(data.segments.items()):
+    for segment, labels in sorted(data.segments.items()):
         for label, counts in labels.items():
-            by_column.setdefault(column, {}).setdefault(label, {})[value] = counts
-    for column, parts in by_column.items():
-        matrix = factor_correlations(column, parts)
-        for label, line in zip(matrix.labels, matrix.correlation.tolist(), strict=True):
-            for value, r in zip(matrix.values, line, strict=True):
-                if isfinite(r):
-                    of, counts = Subject(data.name, label, (column, value)), parts[label][value]
-                    found = Interval(r, None, None, r)
-                    window = data.current.window
-                    yield Estimate(of, window, "point_biserial", "all", found, counts.rows, counts.positives)
+            r = on_counts(point_biserial_core, counts)
+            if r is not None:
+                of, found = Subject(data.name, label, segment), Interval(r, None, None, r)
+                yield Estimate(of, data.current.window, "point_biserial", "all", found, counts.rows, counts.positives)
 
 
 def samples_of(data: SourceData, config: Config) -> list[Sample]:

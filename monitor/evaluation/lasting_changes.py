@@ -34,17 +34,16 @@ from monitor.evaluation.accumulated import (
     SHOWN,
     EvidencePath,
     Run,
-    family_detail,
     law_of_promise,
     mean_evidence,
     newest_alone,
     paths_of,
     population_of,
+    proofs,
     rounded_evidence,
-    run_length,
     value_of,
 )
-from monitor.evaluation.comparisons import gates, pooled, without_evidence
+from monitor.evaluation.comparisons import pooled
 from monitor.evaluation.data import RuleInput, SourceData, WindowCounts, evidence_windows, promise_in, rows_in
 from monitor.evaluation.rule_metrics import (
     POWER,
@@ -61,7 +60,7 @@ from monitor.inference.gaps import GapTables, analytic_limits, farther
 from monitor.inference.memory import kept_with
 from monitor.inference.merging import pool_bins
 from monitor.inference.sampling import Proportion, Ranking
-from monitor.inference.sequential import LONGEST, detectable_overconfidence, evidence_needed
+from monitor.inference.sequential import LONGEST, detectable_overconfidence
 
 SURE = 0.95
 """The baseline is taken to be as much better than it was as it may be with this probability."""
@@ -201,25 +200,14 @@ def accumulate_changes(
     has_rows = [
         bool(each.counts) and (run is not None or each.baseline is None) for each, run in zip(family, runs, strict=True)
     ]
-    gated = [gates(rule, each, has_rows=has) for each, has in zip(family, has_rows, strict=True)]
-    known = {at: run for at, run in enumerate(runs) if run is not None and gated[at][1] is None}
-    length = run_length(rule)
-    made = [strand_runs(rule, run, family[at]) for at, run in known.items()]
-    alone = [float(len(known) * length * len(margins)) for _, margins in made for _ in margins]
-    every = iter(paths_of([run for runs, _ in made for run in runs], [m for _, of in made for m in of], alone))
-    paths = {at: [next(every) for _ in margins] for at, (_, margins) in zip(known, made, strict=True)}
-    now = [mean_evidence([path.now for path in of]) for of in paths.values()]
-    needed = evidence_needed(now, length)
-    shared = family_detail(rule, evaluation, needed, len(known))
-    judged = [
-        _Judged(family[at], run, paths[at], {**shared, "sure": evidence >= needed})
-        for (at, run), evidence in zip(known.items(), now, strict=True)
-    ]
-    found = dict(zip(known, _comparisons(rule, judged, evaluation), strict=True))
-    return [
-        replace(found[at], checks=checks) if problem is None else without_evidence(family[at], problem, checks)
-        for at, (checks, problem) in enumerate(gated)
-    ]
+
+    def runs_of(at: int) -> tuple[Sequence[Run], Sequence[float]]:
+        run = runs[at]
+        return ([], []) if run is None else strand_runs(rule, run, family[at])
+
+    found = proofs(rule, family, has_rows, runs_of, evaluation)
+    judged = [_Judged(family[at], run, proof.paths, proof.detail) for at, proof in found if (run := runs[at])]
+    return found.compared(dict(zip(found.judged, _comparisons(rule, judged, evaluation), strict=True)))
 
 
 # --- numbers

@@ -21,23 +21,21 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import Promise, Promises, Segment, is_part, pooled_promise
-from monitor.core.records import Comparison, DecisionCheck, Window
+from monitor.core.records import Comparison, Window
 from monitor.evaluation.accumulated import (
     SHOWN,
     EvidencePath,
+    Proof,
     Run,
     evidence_of,
-    family_detail,
     margin_of,
     mean_evidence,
-    paths_of,
+    proofs,
     rounded_evidence,
-    run_length,
 )
-from monitor.evaluation.comparisons import gates, without_evidence
 from monitor.evaluation.data import RuleInput, SourceData, evidence_windows
 from monitor.evaluation.rule_metrics import POWER
-from monitor.inference.sequential import LONGEST, evidence_needed, would_be_seen
+from monitor.inference.sequential import LONGEST, would_be_seen
 
 NAMED = 5
 """The most segments whose numbers a verdict keeps, those with the most evidence first."""
@@ -73,45 +71,30 @@ def accumulate_segments(
 
     A comparison has the numbers of one segment (:func:`_leading_segment`), and the evidence of the label.
     """
-    gated = [gates(rule, rule_input, has_rows=bool(run)) for rule_input, run in zip(family, runs, strict=True)]
-    judged = [place for place, (_, problem) in enumerate(gated) if problem is None]
-    length = run_length(rule)
-    alone = [float(len(judged) * length * len(runs[place])) for place in judged for _ in runs[place]]
-    every = [run for place in judged for run in runs[place].values()]
-    made = iter(paths_of(every, [margin_of(rule)] * len(every), alone))
-    paths = {place: {segment: next(made) for segment in runs[place]} for place in judged}
-    evidence = {place: mean_evidence([path.now for path in paths[place].values()]) for place in judged}
-    needed = evidence_needed(list(evidence.values()), length)
-    shared = family_detail(rule, evaluation, needed, len(judged))
-    return [
-        without_evidence(rule_input, problem, checks)
-        if problem is not None
-        else _of_label(rule, rule_input, paths[place], {**shared, "sure": evidence[place] >= needed}, needed, checks)
-        for place, (rule_input, (checks, problem)) in enumerate(zip(family, gated, strict=True))
-    ]
+
+    def runs_of(at: int) -> tuple[Sequence[Run], Sequence[float]]:
+        return list(runs[at].values()), [margin_of(rule)] * len(runs[at])
+
+    found = proofs(rule, family, [bool(each) for each in runs], runs_of, evaluation)
+    return found.compared(
+        {at: _of_label(rule, family[at], dict(zip(runs[at], proof.paths, strict=True)), proof) for at, proof in found}
+    )
 
 
-def _of_label(
-    rule: Rule,
-    rule_input: RuleInput,
-    paths: Mapping[Segment, EvidencePath],
-    shared: dict[str, Any],
-    needed: float,
-    checks: tuple[DecisionCheck, ...],
-) -> Comparison:
-    totals = _totals(rule, paths, shared)
+def _of_label(rule: Rule, rule_input: RuleInput, paths: Mapping[Segment, EvidencePath], proof: Proof) -> Comparison:
+    totals = _totals(rule, paths, proof.detail)
     # among segments with capped evidence, the one with more rows comes first
     ranked = sorted(paths, key=lambda segment: (paths[segment].now, totals[segment].total.effective), reverse=True)
     parts = {segment: totals[segment] for segment in ranked}
-    named = _named(ranked, paths, needed) if shared["sure"] else []
+    named = _named(ranked, paths, proof.needed) if proof.detail["sure"] else []
     named_parts = [each for each in named if is_part(each, paths)]
     lead = _leading_segment(parts, named_parts or named)
-    found = evidence_of(rule, rule_input, paths[lead], shared, checks)
+    found = evidence_of(rule, rule_input, paths[lead], proof.detail)
     grown = _label_path(paths, paths[lead].windows[-SHOWN:])
     steps = [[*step[:4], rounded_evidence(now)] for step, now in zip(found.detail["path"], grown, strict=True)]
     detail = {
         **found.detail,
-        "evidence": rounded_evidence(mean_evidence([path.now for path in paths.values()])),
+        "evidence": rounded_evidence(proof.now),
         "path": steps,
         "segment": list(lead) if is_part(lead, paths) else None,
         "segment_evidence": rounded_evidence(paths[lead].now),

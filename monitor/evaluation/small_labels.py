@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from scipy.special import ndtr
 
 from monitor.config.model import EvaluationConfig, Rule
@@ -21,12 +20,9 @@ from monitor.evaluation.accumulated import (
     accumulate,
     dated_promises,
     evidence_of,
-    family_detail,
     margin_of,
-    paths_of,
-    run_length,
+    proofs,
 )
-from monitor.evaluation.comparisons import gates
 from monitor.evaluation.data import RuleInput, SourceData
 from monitor.inference.between_weeks import shrunk
 
@@ -40,15 +36,12 @@ def small_runs(
     rule: Rule, data: SourceData, labels: Sequence[RuleInput], evaluation: EvaluationConfig
 ) -> dict[str, Run]:
     """The windows of each label whose rows of a year could not show, alone, a change that matters."""
-    known = {each: dated_promises(rule, data, each.subject.label) for each in labels}
-    judged = {each: run for each, run in known.items() if gates(rule, each, has_rows=bool(run))[1] is None}
-    alone = float(max(len(judged), 1) * run_length(rule))
-    shared = family_detail(rule, evaluation, np.log(alone), len(judged))
-    paths = paths_of(list(judged.values()), [margin_of(rule)] * len(judged), [alone] * len(judged))
+    runs = [dated_promises(rule, data, each.subject.label) for each in labels]
+    found = proofs(rule, labels, [bool(run) for run in runs], lambda at: ([runs[at]], [margin_of(rule)]), evaluation)
     return {
-        str(each.subject.label): run
-        for (each, run), path in zip(judged.items(), paths, strict=True)
-        if not evidence_of(rule, each, path, shared, ()).adequate
+        str(labels[at].subject.label): runs[at]
+        for at, proof in found
+        if not evidence_of(rule, labels[at], proof.paths[0], proof.detail).adequate
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_groups, distinct, equal_frequency_edges
+from monitor.core.counts import SUMS, BinCounts, Counts, bin_counts, counts_from_groups, distinct, equal_frequency_edges
 from monitor.inference.counts_bootstrap import Spread, draws, spread_of
 from monitor.inference.sampling import Proportion
 from monitor.metrics import calibration, cost
@@ -120,8 +120,7 @@ def coarse(counts: Counts, *, by_decision: bool) -> Counts:
     key = index * 4 + (counts.predicted * 2 + counts.automated if by_decision else 0)
     keys, group = distinct(key)
     sums: dict[str, Any] = {
-        name: np.bincount(group, weights=getattr(counts, name), minlength=len(keys))
-        for name in ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
+        name: np.bincount(group, weights=getattr(counts, name), minlength=len(keys)) for name in SUMS
     }
     columns = {"cell": edges[keys // 4], "predicted": keys % 4 >= 2, "automated": keys % 2 == 1, **sums}
     found = counts_from_groups(columns, design_effect=counts.design_effect, score_is=counts.score_is)

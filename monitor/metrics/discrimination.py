@@ -7,15 +7,14 @@ with the variance of their influence function, at the same cost.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.core.counts import Bools, Counts, Floats, Ints
+from monitor.core.counts import Bools, Counts, Floats
 from monitor.metrics.calibration import bessel
 from monitor.metrics.definition import Band, Metric
-from monitor.metrics.groups import Groups, of_core, on_counts, over
+from monitor.metrics.groups import Groups, of_core, over
 
 _NOTHING = 1e-12  # a smaller share of weight is a rounding error of two sums of the same rows
 _DISTINCT = 7.3e-7  # closer scores count as equal: the sums cannot resolve their squares
@@ -260,41 +259,6 @@ def _mean_and_variance(weight: Floats, score: Floats) -> tuple[Floats, Floats]:
     # about a fixed centre: no difference of large sums, and no array of shape (B, G)
     centre = 0.5 if mean.ndim else float(mean)
     return mean, np.maximum(over(weight @ (score - centre) ** 2, total) - (mean - centre) ** 2, 0.0)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FactorCorrelations:
-    """Correlation of score and outcome by label and by the values of one factor (channel, language, version).
-
-    ``correlation`` and ``rows`` have shape (labels, values); NaN where a correlation is not defined or a label has no
-    row with that value.
-    """
-
-    factor: str
-    labels: tuple[str, ...]
-    values: tuple[str, ...]
-    correlation: Floats
-    rows: Ints
-
-
-def factor_correlations(factor: str, parts: Mapping[str, Mapping[str, Counts]]) -> FactorCorrelations:
-    """The matrix of point-biserial correlations, of ``parts[label][value]``; values in the order first seen.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> web = counts_from_rows([0.9, 0.7, 0.3, 0.1], [1, 1, 0, 0])
-    >>> found = factor_correlations("channel", {"billing": {"web": web}, "spam": {"mail": web, "web": web}})
-    >>> found.values, found.correlation.round(3).tolist(), found.rows.tolist()
-    (('web', 'mail'), [[0.949, nan], [0.949, 0.949]], [[4, 0], [4, 4]])
-    """
-    values = tuple(dict.fromkeys(value for by_value in parts.values() for value in by_value))
-    correlation, rows = np.full((len(parts), len(values)), np.nan), np.zeros((len(parts), len(values)), dtype=np.int64)
-    for i, by_value in enumerate(parts.values()):
-        for j, value in enumerate(values):
-            if value in by_value:
-                found = on_counts(point_biserial_core, by_value[value])
-                correlation[i, j] = np.nan if found is None else found
-                rows[i, j] = by_value[value].rows
-    return FactorCorrelations(factor, tuple(parts), values, correlation, rows)
 
 
 OF_THE_RANGE = frozenset({"roc_auc", "cohens_d", "point_biserial"})

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from monitor.core.counts import Counts, pool
+from monitor.core.counts import Counts, difference, pool
 from monitor.metrics.calibration import brier, equal_width_ece, nll
 from monitor.metrics.top_k import precision_at
 from monitor.recalibration.gain import FOLDS, Fold, held_out, shared_out
 from monitor.recalibration.score_map import Method
-
-_KEY = ("cell", "predicted", "automated")
-_SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,8 @@ def ranked_gain(method: Method, ranked: Mapping[int, Counts], rng: np.random.Gen
     :class:`~monitor.recalibration.fitting.CannotFit`.
     """
     ks = sorted(ranked)
-    bands = [ranked[ks[0]], *(_without(ranked[k], ranked[less]) for less, k in pairwise(ks))]
+    further = [difference(ranked[k], [ranked[less]]) for less, k in pairwise(ks)]
+    bands = [ranked[ks[0]], *(band for band in further if band is not None)]
     shared = [shared_out(band.take(band.w > 0), FOLDS, rng) if band.w.any() else [] for band in bands]
     moved: list[list[Counts]] = [[] for _ in bands]
     for turn in range(FOLDS):
@@ -62,15 +60,3 @@ def ranked_gain(method: Method, ranked: Mapping[int, Counts], rng: np.random.Gen
 def _quality(k: int, parts: Sequence[Counts], bins: int) -> RankedQuality:
     whole = pool(parts)
     return RankedQuality(k, equal_width_ece(whole, bins), brier(whole), nll(whole), precision_at(whole))
-
-
-def _without(whole: Counts, part: Counts) -> Counts:
-    """The groups of a sample without those of a part of it."""
-    keys = [np.stack([getattr(each, name).astype(np.int64) for name in _KEY], axis=1) for each in (whole, part)]
-    place = {tuple(key): index for index, key in enumerate(keys[0].tolist())}
-    index = np.array([place[tuple(key)] for key in keys[1].tolist()], dtype=np.intp)
-    sums = {name: getattr(whole, name).copy() for name in _SUMS}
-    for name in _SUMS:
-        sums[name][index] -= getattr(part, name)
-    left = sums["n"] > 0
-    return replace(whole, **sums).take(left)

@@ -8,7 +8,6 @@ import pytest
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_width_edges
 from monitor.metrics.calibration import gap_matrix
 from monitor.metrics.cost import Costs
-from monitor.metrics.discrimination import factor_correlations
 from monitor.metrics.registry import METRICS
 from monitor.report.figures.curves import risk_coverage_data
 
@@ -59,7 +58,6 @@ def test_a_matrix_of_gaps_has_a_row_a_label_and_nothing_where_no_row_is() -> Non
 
 def test_a_matrix_of_no_label_is_empty() -> None:
     assert gap_matrix({}).gap.shape == (0, 0)
-    assert factor_correlations("channel", {}).correlation.shape == (0, 0)
 
 
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
