@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from typer.testing import CliRunner
 
-from monitor.cli import app
 from monitor.config.counting import settings_of
 from monitor.config.load import parse_config
 from monitor.core.promises import of_the_same_evidence
@@ -23,7 +21,6 @@ from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
 from monitor.run import run_window
 from tests.fakes.world import BROKEN_FROM, CONFIG, WEEKS, World, pinned_world
-from tests.replayed_again import said_and_said_again
 
 LASTING = (
     "  - {id: lasting-overconfidence, metric: overconfidence, where: automated, condition: accumulated,\n"
@@ -169,15 +166,6 @@ def test_a_year_is_two_questions_to_the_history(world: World) -> None:
     assert sum("readings" in statement or "counts" in statement for statement in asked) == 2
 
 
-def test_a_replay_of_the_same_file_says_what_the_runs_said(world: World) -> None:
-    config = parse_config(BESIDE)
-    with world.opened() as monitor:
-        plan = plan_of(config, config, week(WEEKS[-1], config.zone), len(JUDGED))
-        said, again = said_and_said_again(monitor.store, plan)
-    assert said
-    assert again == said
-
-
 def test_a_replay_judges_by_another_score_from_which_labels_act(world: World) -> None:
     """The proposed file acts from .95 on, so that fewer rows, of other scores, are behind its evidence."""
     present, proposed = parse_config(BESIDE), parse_config(BESIDE.replace("automate_at: 0.8", "automate_at: 0.95"))
@@ -186,29 +174,3 @@ def test_a_replay_judges_by_another_score_from_which_labels_act(world: World) ->
     for rule in ("lasting-overconfidence", "lasting-segments"):  # of segments the bands of scores are left
         found = {o.incident.label for o in other.proposed.incidents if rule in o.incident.rules}
         assert found == {"slipping"}, rule
-
-
-def test_late_truths_of_an_earlier_week_are_counted_once(world: World, tmp_path: Path) -> None:
-    """The same windows give the same evidence, however often they were read."""
-    with world.opened() as monitor:
-        newest = week(WEEKS[-1], monitor.config.zone)
-        results = [run_window(monitor, newest, dry_run=True).document["verdicts"] for _ in range(2)]
-    assert results[0] == results[1]
-
-
-@pytest.fixture
-def explained(world: World, found: dict[tuple[str, str | None], Verdict]) -> str:
-    verdict = found[WEEKS[-1], "slipping"]
-    done = CliRunner(env=world.environment).invoke(app, ["explain", verdict.id])
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
-def test_explain_shows_how_the_evidence_grew(explained: str, found: dict[tuple[str, str | None], Verdict]) -> None:
-    text = " ".join(explained.split())
-    assert "whether evidence has accumulated, over all windows together, that " in text
-    assert f"evidence is strongest from {WEEKS[BROKEN_FROM]} on" in text
-    assert "(window by window: " in text
-    assert "Is there enough evidence? Yes" in text
-    path = found[WEEKS[-1], "slipping"].detail["path"]
-    assert all(name in text for name, *_ in path)

@@ -312,14 +312,6 @@ def test_windows_of_the_history_that_make_no_sense_are_refused(
     assert not found.stdout
 
 
-def test_the_report_is_a_page_a_table_or_json(world: World, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    assert calmon(world, "report", "--week", WEEKS[9], "--html", str(page)).exit_code == 0
-    assert "steady" in page.read_text("utf-8")
-    assert "steady" in calmon(world, "report", "--week", WEEKS[9]).stdout
-    assert json.loads(calmon(world, "report", "--week", WEEKS[9], "--json").stdout)["window"] == WEEKS[9]
-
-
 def test_the_report_tells_stories_and_estimates_and_its_document_has_every_part(world: World) -> None:
     text = calmon(world, "report", "--week", WEEKS[9]).stdout
     for words in ("labels: ", "Estimates", "overconfidence"):

@@ -22,7 +22,6 @@ from monitor.config.model import SourceConfig
 from monitor.context import Monitor
 from monitor.core.records import Reason, Window
 from monitor.core.windows import week
-from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
 from monitor.report.collect import collect_report
 from monitor.run import run_window
@@ -230,37 +229,6 @@ def test_a_source_that_never_had_a_row_is_not_evaluated_and_not_healthy(tmp_path
     assert any(i.reason == "nothing_judged" and i.text.startswith("Nothing of mail was judged") for i in issues), issues
 
 
-def test_three_engines_give_the_same_estimates_and_verdicts(tmp_path: Path, fresh_postgres_url: str) -> None:
-    frame = worlds.rows()
-    urls = {
-        "duckdb": worlds.write_duckdb(tmp_path / "w.duckdb", frame),
-        "sqlite": worlds.write_sqlite(tmp_path / "w.sqlite", frame),
-        "postgresql": worlds.write_postgresql(fresh_postgres_url, frame),
-    }
-    documents: dict[str, dict[str, Any]] = {}
-    for engine, url in urls.items():
-        folder = tmp_path / engine
-        folder.mkdir()
-        with make_world(folder, warehouse_url=url).opened() as monitor:
-            pin_baseline(monitor)
-            documents[engine] = run_window(monitor, window(monitor, WEEKS[-1]), act="never").document
-    first = documents["duckdb"]
-    for engine in ("sqlite", "postgresql"):
-        for ours, theirs in zip(first["estimates"], documents[engine]["estimates"], strict=True):
-            assert without_numbers(ours) == without_numbers(theirs)
-            assert numbers(ours) == pytest.approx(numbers(theirs), abs=1e-9)
-        for ours, theirs in zip(first["verdicts"], documents[engine]["verdicts"], strict=True):
-            assert [ours[k] for k in ("id", "outcome", "reason")] == [theirs[k] for k in ("id", "outcome", "reason")]
-
-
-def numbers(row: dict[str, Any]) -> list[float]:
-    return [-1.0 if row[k] is None else row[k] for k in ("value", "plug_in", "low", "high", "n", "positives")]
-
-
-def without_numbers(row: dict[str, Any]) -> list[Any]:
-    return [row[k] for k in ("source", "label", "segment", "metric", "where")]
-
-
 def test_plug_in_values_agree_with_scikit_learn_and_plain_numpy_on_the_rows(world: World) -> None:
     with world.opened() as monitor:
         document = run_window(monitor, window(monitor, WEEKS[-1]), dry_run=True).document
@@ -408,35 +376,6 @@ def test_a_history_that_fails_too_does_not_hide_why_the_run_did(world: World, mo
         monkeypatch.setattr(type(monitor.store), "finish_run", gone)
         with pytest.raises(ZeroDivisionError, match="the first"):
             run_window(monitor, window(monitor, WEEKS[8]))
-
-
-@pytest.mark.postgres
-def test_long_names_stop_no_run_on_a_history_in_postgresql(
-    tmp_path: Path, fresh_postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)  # reports are written below the working directory
-    source, label, value = "s" * 300, "langes Wort " * 50, "v" * 3000
-    frame = worlds.rows()
-    frame["label"] = frame["label"].replace({"rare": label, "steady": "x" * 5000})
-    frame["channel"] = frame["channel"].replace({"web": value})
-    frame["item"] = frame["item"] + "i" * 3000
-    config = worlds.CONFIG.replace("tickets:\n", f"{source}:\n").replace(
-        "automate_at:", "features: [channel]\n    automate_at:"
-    )
-    config = config.replace("min_samples: 300}", "min_samples: 300, max_rejected: 0.5}")  # a third has no usable label
-    world = make_world(
-        tmp_path, config=config, store_url=fresh_postgres_url,
-        warehouse_url=worlds.write_duckdb(tmp_path / "other.duckdb", frame),
-    )  # fmt: skip
-    with world.opened() as monitor:
-        pinned = pin(monitor, window(monitor, BASELINE[0]), window(monitor, BASELINE[1]), by="b" * 300, reason="test")
-        result = run_window(monitor, window(monitor, WEEKS[10]))
-        change_switch(monitor, source, label, enable=True, by="a" * 300, reason="test")
-    assert [b.label for b in pinned.baselines] == [label, "slipping", None]
-    assert result.document["quality"] == [{"source": source, "reason": "label_too_long", "rows": worlds.ROWS}]
-    assert {e["label"] for e in result.document["estimates"]} == {label, "slipping", None}
-    assert any(v["outcome"] == "breach" for v in result.document["verdicts"])
-    assert {part.problem for part in result.evaluated} == {None}
 
 
 def test_an_id_given_as_a_segment_is_left_out_and_said(tmp_path: Path) -> None:

@@ -196,32 +196,11 @@ def test_text_among_the_numbers_of_sqlite_is_never_read_as_zero(load: Loader) ->
     assert reading.rows == 1
 
 
-def test_of_a_repeated_pair_the_latest_truth_counts_and_other_labels_are_no_repeats(load: Loader) -> None:
-    later = WEEK.start + timedelta(days=2)
-    rows = [
-        row("a", score=0.7, actual=0.0, resolved_at=later),
-        row("a", score=0.6, actual=1.0),
-        row("a", score=0.5, actual=1.0, resolved_at=later - timedelta(microseconds=1)),
-        row("a", label="spam", score=0.4, actual=1.0),
-    ]
-    for reading in read_all(load(rows), source()).values():
-        assert bad(reading) == {"duplicate": 2}
-        assert reading.labels["billing"].cell.tolist() == [7000]
-        assert reading.labels["spam"].rows == 1
-
-
 def test_repeats_of_the_same_instant_are_decided_by_their_values_whatever_their_order(load: Loader) -> None:
     rows = [row("a", score=score, actual=actual) for score in (0.3, 0.7) for actual in (0.0, 1.0)]
     for order in (rows, rows[::-1]):
         for reading in read_all(load(order), source()).values():
             assert (reading.labels["billing"].cell.tolist(), reading.labels["billing"].positives) == ([7000], 1.0)
-
-
-def test_a_bad_row_never_displaces_a_good_one_of_the_same_pair(load: Loader) -> None:
-    rows = [row("a", score=0.7), row("a", score=None, resolved_at=WEEK.start + timedelta(days=2))]
-    for reading in read_all(load(rows), source()).values():
-        assert bad(reading) == {"score_missing": 1}
-        assert reading.rows == 1
 
 
 def test_a_label_may_have_a_thousand_bytes_in_utf8_and_no_more(load: Loader) -> None:
@@ -418,12 +397,6 @@ def test_decimals_that_no_double_holds_are_rejected_rows(load: Loader, scale: in
         assert float(counts.ws.sum()) == pytest.approx((1 + 10 * 0.9) / scale)
 
 
-def test_soft_outcomes_count_as_shares(load: Loader) -> None:
-    rows = [row("a", actual=0.25), row("b", actual=2 / 3)]
-    for reading in read_all(load(rows), source()).values():
-        assert reading.labels["billing"].positives == pytest.approx(0.25 + 2 / 3, abs=1e-12)
-
-
 def test_without_a_prediction_the_classifier_said_yes_from_one_half_on(load: Loader) -> None:
     rows = [row("a", score=0.5), row("b", score=0.4999)]
     for reading in read_all(load(rows), source(automate_at=0.1)).values():
@@ -584,15 +557,6 @@ def test_a_window_begins_with_its_first_instant_and_ends_before_its_last(load: L
     for engine, warehouse in load(rows, types=types).items():
         taken = warehouse.feature_sample("tickets", source(features=("item",)), WEEK, limit=10)
         assert sorted(taken["item"]) == ["first", "last"], engine
-
-
-@pytest.mark.parametrize(("name", "hours"), [("2026-W13", 167), ("2026-W43", 169), ("2026-W46", 168)])
-def test_weeks_in_which_the_clocks_change_are_an_hour_shorter_or_longer(load: Loader, name: str, hours: int) -> None:
-    berlin = ZoneInfo("Europe/Berlin")
-    week = windows.week(name, berlin)
-    rows = [row(f"t{hour}", resolved_at=week.start + timedelta(hours=hour)) for hour in range(-3, hours + 3)]
-    for reading in read_all(load(rows), source(), week).values():
-        assert reading.rows == hours
 
 
 def test_dates_without_a_time_are_midnight_in_utc(load: Loader) -> None:

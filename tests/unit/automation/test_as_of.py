@@ -171,7 +171,3 @@ def test_the_events_alone_give_what_the_switch_says_at_any_time(
     for at in [each[0] for each in known] + ends:
         last = [each for each in known if each[0] <= at][-1]
         assert allowed_as_of(stored, KEY, at) == effective(last[1], at, whole=last[2])
-    end = known[-1][0] + 2 * DAY
-    hours = int((end - START) / HOUR)
-    seen = [allowed_as_of(stored, KEY, START + k * HOUR).allowed for k in range(hours)]
-    assert time_on(stored, KEY, START, end) == pytest.approx(sum(seen) / hours)

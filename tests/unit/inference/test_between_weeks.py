@@ -67,24 +67,6 @@ def test_two_weeks_or_no_variance_say_nothing() -> None:
     assert correlations({}) == {}
 
 
-def test_the_level_of_a_fall_holds_between_weeks_that_differ_and_does_not_without_their_spread() -> None:
-    rng, planted, alpha = np.random.default_rng(4), 0.002, 0.01
-    rejected = np.zeros(2)
-    for _ in range(60):
-        hits = shares(rng, 20, planted)
-        known, now = correlations(spreads(hits)), shares(rng, 20, planted)[:, 0]
-        for label in range(20):
-            then = counts_from_rows([0.9] * WEEKS * ROWS, np.arange(WEEKS * ROWS) < hits[label].sum())
-            window = counts_from_rows([0.9] * ROWS, np.arange(ROWS) < now[label])
-            rho = known[label]
-            effects = week_effect(rho, ROWS, 1), week_effect(rho, WEEKS * ROWS, WEEKS)
-            tests = (decrease_test("accuracy", window, then, 0.95, effects=each) for each in ((1.0, 1.0), effects))
-            rejected += [(test.p_value or 1.0) < alpha for test in tests]
-    plain, allowed = rejected / 1_200
-    assert plain > 3 * alpha
-    assert allowed < 2 * alpha
-
-
 def week(rng: np.random.Generator, shift: float, n: int = ROWS) -> BinCounts:
     score = rng.choice(np.arange(0.05, 1, 0.1).round(2), n)
     rate = 1 / (1 + np.exp(-(np.log(score / (1 - score)) + shift)))

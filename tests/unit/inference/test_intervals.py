@@ -129,22 +129,6 @@ def test_drawn_hits_miss_a_quantile_by_one_at_most_where_the_variance_is_large(n
     assert np.mean(np.abs(hits - exact) < 0.5) > 0.97
 
 
-def test_one_bin_has_the_bootstrap_limits_that_enumeration_gives() -> None:
-    n, c, hits = 60, 0.5, 42
-    k = np.arange(n + 1)
-    reached = np.abs(k / n - c) >= abs(hits / n - c) - 1e-12
-    beyond = np.abs(k / n - c) > abs(hits / n - c) + 1e-12
-
-    def limit(chosen: np.ndarray, target: float) -> float:
-        return float(brentq(lambda e: stats.binom.pmf(k, n, c + e)[chosen].sum() - target, 0, 0.49))
-
-    found = ece_intervals([table([n], [c], [hits / n])], generators(1), resamples=20_000)[0]
-    low, point, high = numbers(found)
-    assert low == pytest.approx(limit(reached, 0.025), abs=0.004)
-    assert point == pytest.approx(limit(reached, 0.5), abs=0.004)
-    assert high == pytest.approx(limit(beyond, 0.975), abs=0.004)
-
-
 def literal_limits(n: list[int], c: np.ndarray, y: np.ndarray) -> tuple[float, float, float]:
     """Test inversion word for word, by enumerating every outcome of a small table with scipy's binomial."""
     rows, w = np.array(n), np.array(n) / sum(n)
