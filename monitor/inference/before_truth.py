@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -284,8 +284,7 @@ def ece_laws(expectations: Sequence[Expectation], rngs: Sequence[np.random.Gener
     tables = stack([_ece_table(expectations[place]) for place in filled])
     values = analytic_points(tables)
     later = [_future(expectations[at], tables.take([row]), values[row], rngs[at]) for row, at in enumerate(filled)]
-    together = GapTables(*(np.concatenate([getattr(part, f.name) for part in later]) for f in fields(GapTables)))
-    measured = analytic_points(together).reshape(len(filled), len(NODES))
+    measured = analytic_points(GapTables.joined(later)).reshape(len(filled), len(NODES))
     errors = np.sqrt((measured - values[:, None]) ** 2 @ np.array([weight for _, weight in NODES]))
     for place, value, error in zip(filled, values.tolist(), errors.tolist(), strict=True):
         laws[place] = Spread(value, error, 0.0, plug_in=expected_ece(expectations[place].outcomes))

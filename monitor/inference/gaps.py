@@ -21,7 +21,7 @@ The hypothetical hit rate is p = clip(c + sign(d) g, 0, 1); e is sum w g after t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -81,6 +81,11 @@ class GapTables:
         """The tables at these indices, in this order; an index may repeat."""
         index = np.asarray(rows)
         return GapTables(*(getattr(self, field.name)[index] for field in fields(self)))
+
+    @classmethod
+    def joined(cls, parts: Sequence[GapTables]) -> GapTables:
+        """The tables of all parts, one part after the other."""
+        return cls(*(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(cls)))
 
     def filled(self) -> GapTables:
         """The first table without its empty bins."""
@@ -274,8 +279,7 @@ def away_from_walls(tables: GapTables, observed: Floats) -> GapTables:
     1 (or 0), and no larger error would be possible: there the signs point to the farther end.
     """
     stuck = at_walls(tables) <= observed + ROUNDING
-    sign = np.where(stuck[:, None], farther(tables.score), tables.sign)
-    return GapTables(tables.n, tables.score, tables.gap, tables.share, sign)
+    return replace(tables, sign=np.where(stuck[:, None], farther(tables.score), tables.sign))
 
 
 def at_walls(tables: GapTables) -> Floats:
@@ -341,10 +345,8 @@ def curves(tables: GapTables, confidence: float) -> Curves:
     floor = floor_of_upper(tables)
     seen = floor <= tables.plug_in
     upper, walls = away_from_walls(tables, floor), at_walls(tables)
-    parts = [tables, tables, upper, upper]
-    stacked = GapTables(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(GapTables)))
     return Curves(
-        tables=stacked,
+        tables=GapTables.joined([tables, tables, upper, upper]),
         uniform=np.repeat([False, False, False, True], size),
         target=np.repeat([alpha / 2, 0.5, 1 - alpha / 2, 1 - alpha / 2], size),
         observed=np.concatenate([tables.plug_in, tables.plug_in, floor, floor]),

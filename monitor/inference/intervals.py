@@ -94,13 +94,12 @@ def _inverted(
 class MceInterval:
     """The MCE with its interval, and the bin it comes from.
 
-    ``worst`` is the index of that bin in ``bins`` (thin bins merged), ``worst_range`` its scores
-    (lower, upper], ``worst_n`` its rows, ``worst_gap`` its hit rate minus its mean score (negative:
-    the scores were too high). Without a row: -1, (0, 1), 0 and 0.
+    That bin is one of ``bins`` (thin bins merged): ``worst_range`` are its scores (lower, upper],
+    ``worst_n`` its rows, ``worst_gap`` its hit rate minus its mean score (negative: the scores were
+    too high). Without a row: (0, 1), 0 and 0.
     """
 
     interval: Interval
-    worst: int
     worst_range: tuple[float, float]
     worst_n: int
     worst_gap: float
@@ -120,7 +119,7 @@ def mce_intervals(tables: Sequence[BinCounts], *, confidence: float = 0.95) -> l
     (0.232, 0.371, -0.3, 200)
     """
     merged = [merge_thin([table])[0] for table in tables]
-    found = [MceInterval(_NOTHING, -1, (0.0, 1.0), 0, 0.0, bins) for bins in merged]
+    found = [MceInterval(_NOTHING, (0.0, 1.0), 0, 0.0, bins) for bins in merged]
     for part in _batches(merged):
         together = _mce([tables[index] for index in part], [merged[index] for index in part], confidence)
         for index, interval in zip(part, together, strict=True):
@@ -145,7 +144,7 @@ def _mce(given: Sequence[BinCounts], merged: Sequence[BinCounts], confidence: fl
     plug_in = np.abs(stack(given).gap).max(axis=1)
     columns = (column.tolist() for column in (value, low, high, plug_in, worst, gap))
     return [
-        MceInterval(Interval(*numbers), index, bins.range_of(index), int(bins.n[index]), difference, bins)
+        MceInterval(Interval(*numbers), bins.range_of(index), int(bins.n[index]), difference, bins)
         for bins, *numbers, index, difference in zip(merged, *columns, strict=True)
     ]
 

@@ -11,13 +11,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from scipy.special import ndtr, ndtri, stdtrit
 
 from monitor.core.counts import INDEPENDENT, Counts
 from monitor.core.records import Interval
-from monitor.inference.change import Effects, Side, mover
+from monitor.inference.change import Effects, mover
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, OfMoments, Proportion, Ranking
@@ -35,7 +35,12 @@ from monitor.metrics.discrimination import (
     with_unseen_pair,
 )
 
+if TYPE_CHECKING:
+    from monitor.inference.before_truth import Either
+
 Law = Proportion | FScore | Mean | Ranking | LogitArea | Spread | WeightedShare
+MeasuredLaw: TypeAlias = "Law | Either"
+"""What a value, its limits and a level are judged by: a law, or several of which one holds."""
 
 _LEAST = 0.5  # degrees of freedom of an average precision with a single hit
 _NOTHING = Interval(None, None, None, None)
@@ -53,23 +58,6 @@ def interval(metric: str | MetricSpec, counts: Counts, confidence: float) -> Int
     (0.9, 0.8238, 0.951)
     """
     return interval_of(law_of(metric, counts), confidence)
-
-
-class MeasuredLaw(Protocol):
-    """What a value, its limits and a level are judged by: a law, or several of which one holds."""
-
-    @property
-    def value(self) -> float:
-        """The metric."""
-
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """Its limits."""
-
-    def p_value(self, threshold: float, side: Side) -> float:
-        """One-sided, for a truth beyond the threshold."""
-
-    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
-        """The smallest distance seen with ``power``."""
 
 
 def interval_of(law: MeasuredLaw | None, confidence: float) -> Interval:
@@ -134,15 +122,19 @@ def _change_test(
     effects: Effects,
     p_value: Callable[[Law, Law], float],
 ) -> ChangeTest:
-    found, frozen = law_of(metric, window), law_of(metric, baseline)
-    if found is None or frozen is None:
+    laws = _laws_of(metric, window, baseline)
+    if laws is None:
         return ChangeTest(None, None, None, None)
+    found, frozen = laws
     low, high = mover(interval_of(frozen, confidence), interval_of(found, confidence))
-    tested = found, frozen
-    if effects != INDEPENDENT:
-        now, then = (law_of(metric, counts) for counts in by_week(window, baseline, effects))
-        tested = now or found, then or frozen
+    tested = laws if effects == INDEPENDENT else _laws_of(metric, *by_week(window, baseline, effects)) or laws
     return ChangeTest(found.value - frozen.value, low, high, p_value(*tested))
+
+
+def _laws_of(metric: str | MetricSpec, window: Counts, baseline: Counts) -> tuple[Law, Law] | None:
+    """The laws of the metric in both; None where one does not define it."""
+    found, frozen = law_of(metric, window), law_of(metric, baseline)
+    return None if found is None or frozen is None else (found, frozen)
 
 
 def by_week(window: Counts, baseline: Counts, effects: Effects) -> tuple[Counts, Counts]:
@@ -167,9 +159,10 @@ def increase_detectable(
 
     None where the metric is undefined or not even its largest value would be seen.
     """
-    found, frozen = law_of(metric, window), law_of(metric, baseline)
-    if found is None or frozen is None:
+    laws = _laws_of(metric, window, baseline)
+    if laws is None:
         return None
+    found, frozen = laws
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
         return _share_increase(found, frozen, float(ndtri(power) - ndtri(rate)))
     increase = _seen_increase(found, frozen, rate, power)
@@ -190,9 +183,10 @@ def decrease_detectable(
 
     None where the metric is undefined or not even a fall to 0 would be seen.
     """
-    found, frozen = law_of(metric, window), law_of(metric, baseline)
-    if found is None or frozen is None:
+    laws = _laws_of(metric, window, baseline)
+    if laws is None:
         return None
+    found, frozen = laws
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
         then = _negated(frozen)
         then = replace(then, offset=then.offset + accepted)

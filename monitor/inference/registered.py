@@ -99,9 +99,7 @@ def _bins_of(counts: Counts) -> Groups:
     return groups_of(coarse(counts, by_decision=False))
 
 
-@lru_cache(maxsize=8)
-def _groups_of(counts: Counts) -> Groups:
-    return groups_of(counts)
+_groups_of = lru_cache(maxsize=8)(groups_of)
 
 
 @lru_cache(maxsize=8)

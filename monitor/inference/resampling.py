@@ -7,6 +7,8 @@ variance is large and is read from the distribution function where it is not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import ndtri
 
@@ -87,7 +89,7 @@ def bootstrap_positions(questions: Curves, start: Floats, rng: np.random.Generat
     for row in order:
         if row == order[3]:
             bound[row] = _as_far(questions, order[2], float(found[order[2]]), row)
-        found[row] = _search(_Question(questions.take([row]), resampling), float(start[row]), noise, float(bound[row]))
+        found[row] = _search(_is_below(questions.take([row]), resampling), float(start[row]), noise, float(bound[row]))
     return found
 
 
@@ -98,33 +100,30 @@ def _as_far(questions: Curves, row: int, position: float, other: int) -> float:
     return float(position_of(two.tables, error, two.uniform)[0])
 
 
-class _Question:
+def _is_below(question: Curves, resampling: Resampling) -> Callable[[float], bool]:
     """Whether T of one question is still below its target at a position on its path."""
+    table, uniform, observed = question.tables.filled(), bool(question.uniform[0]), float(question.observed[0])
 
-    def __init__(self, question: Curves, resampling: Resampling) -> None:
-        self._table, self._uniform = question.tables.filled(), bool(question.uniform[0])
-        self._resampling, self._target = resampling, float(question.target[0])
-        self._strict, self._observed = bool(question.strict[0]), float(question.observed[0])
+    def is_below(position: float) -> bool:
+        error = resampling.errors(hypothetical(table, np.array([position]), uniform)[0])
+        seen = error > observed + ROUNDING if question.strict[0] else error >= observed - ROUNDING
+        return bool(np.count_nonzero(seen) < float(question.target[0]) * len(error))
 
-    def is_below_target(self, position: float) -> bool:
-        rate = hypothetical(self._table, np.array([position]), self._uniform)[0]
-        error = self._resampling.errors(rate)
-        seen = error > self._observed + ROUNDING if self._strict else error >= self._observed - ROUNDING
-        return bool(np.count_nonzero(seen) < self._target * len(error))
+    return is_below
 
 
-def _search(question: _Question, start: float, noise: float, bound: float) -> float:
+def _search(is_below: Callable[[float], bool], start: float, noise: float, bound: float) -> float:
     """The position where T reaches the target: a bracket around ``start`` is widened to include it, then halved."""
     width = noise * _FIRST
     low = min(max(start - width, bound), 1.0)
     high = max(min(start + width, 1.0), low)
-    while not question.is_below_target(low):
+    while not is_below(low):
         if low <= bound:
             return bound
         low, high, width = max(low - width, bound), low, width * 2
-    while high < 1.0 and question.is_below_target(high):
+    while high < 1.0 and is_below(high):
         low, high, width = high, min(high + width, 1.0), width * 2
     while high - low > noise * _LAST:
         middle = (low + high) / 2
-        low, high = (middle, high) if question.is_below_target(middle) else (low, middle)
+        low, high = (middle, high) if is_below(middle) else (low, middle)
     return (low + high) / 2

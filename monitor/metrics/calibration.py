@@ -166,16 +166,6 @@ def log_losses(counts: Counts) -> Losses | None:
     return Losses(hit, miss, counts.w, counts.w2, counts.rate, counts.design_effect)
 
 
-def ace_bins(counts: Counts, bins: int = BINS) -> BinCounts:
-    """The counts in ``bins`` equal-frequency bins, made from these rows."""
-    return bin_counts(counts, equal_frequency_edges(counts, bins))
-
-
-def equal_width_bins(counts: Counts, bins: int = BINS) -> BinCounts:
-    """The counts in ``bins`` bins of equal width."""
-    return bin_counts(counts, equal_width_edges(bins))
-
-
 def ace(counts: Counts, bins: int = BINS) -> float | None:
     """Adaptive calibration error (plug-in): the ECE over equal-frequency bins, whatever binning is configured.
 
@@ -185,7 +175,7 @@ def ace(counts: Counts, bins: int = BINS) -> float | None:
     >>> round(ace(counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0])), 6)
     0.333333
     """
-    return ece(ace_bins(counts, bins))
+    return ece(bin_counts(counts, equal_frequency_edges(counts, bins)))
 
 
 def equal_width_ece(counts: Counts, bins: int = BINS) -> float | None:
@@ -197,7 +187,7 @@ def equal_width_ece(counts: Counts, bins: int = BINS) -> float | None:
     >>> round(equal_width_ece(counts_from_rows([0.61, 0.62, 0.2], [1, 0, 0])), 6)  # .61 and .62 share a bin
     0.143333
     """
-    return ece(equal_width_bins(counts, bins))
+    return ece(bin_counts(counts, equal_width_edges(bins)))
 
 
 def reliability_core(groups: Groups) -> Floats:
@@ -252,7 +242,7 @@ def gap_matrix(tables: Mapping[str, BinCounts]) -> GapMatrix:
 
     >>> from monitor.core.counts import counts_from_rows
     >>> counts = counts_from_rows([0.9] * 4 + [0.2] * 4, [1, 1, 0, 0, 0, 0, 0, 1])
-    >>> found = gap_matrix({"billing": equal_width_bins(counts, 2)})
+    >>> found = gap_matrix({"billing": bin_counts(counts, equal_width_edges(2))})
     >>> found.labels, found.gap.round(3).tolist(), found.rows.tolist()
     (('billing',), [[0.05, -0.4]], [[4, 4]])
     """

@@ -74,7 +74,8 @@ def test_an_mce_interval_is_ordered_and_holds_the_largest_gap_of_the_merged_bins
     assert found.interval.low is not None
     assert found.interval.high is not None
     assert found.interval.low - 1e-9 <= abs(found.worst_gap) <= found.interval.high + 1e-9
-    assert found.worst_n == found.bins.n[found.worst]
+    worst = [found.bins.range_of(index) for index in range(len(found.bins.n))].index(found.worst_range)
+    assert found.worst_n == found.bins.n[worst]
 
 
 @settings(max_examples=60, deadline=None)

@@ -102,7 +102,7 @@ def test_without_a_row_that_weighs_something_nothing_is_defined_and_no_bin_is_na
         assert nothing == UNKNOWN
         assert numbers(other) == pytest.approx(ece(some, form), abs=1e-12)
     first, second = mce_intervals([table, some])
-    assert (first.interval, first.worst, first.worst_n) == (UNKNOWN, -1, 0)
+    assert (first.interval, first.worst_n) == (UNKNOWN, 0)
     assert second.worst_n == 80
     assert breaching_bins(table, 0.1, 0.95) == []
     assert mce_intervals([]) == []

@@ -318,7 +318,6 @@ def test_the_worst_bin_is_named_with_its_scores_its_rows_and_the_direction() -> 
     assert (found.worst_range, found.worst_n) == ((0.5, 1.0), 400)
     assert found.worst_gap == pytest.approx(-0.2)
     assert found.bins.n.tolist() == [200, 300, 400]
-    assert found.worst == 2
 
 
 def test_plug_in_mce_is_of_the_bins_as_given_and_the_limits_of_merged_ones() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sk
 
 from monitor.core.counts import ProbabilityRows, counts_from_rows
-from monitor.metrics.calibration import ece, equal_width_bins
+from monitor.metrics.calibration import equal_width_ece
 from monitor.metrics.top_k import RANKS, REGISTERED
 from tests.fakes.whole_rows import any_rows, classifier, ranked_counts, rows_of, within_rank
 
@@ -22,7 +22,7 @@ def test_calibrated_labels_can_have_a_miscalibrated_top() -> None:
     rows = rows_of([[0.7, 0.9], [0.7, 0.4]], np.array([[0.8, 0.9], [0.6, 0.4]]))
     for label in range(2):
         marginal = counts_from_rows(rows.probability[:, label], rows.truth[:, label])
-        assert ece(equal_width_bins(marginal)) == pytest.approx(0.0, abs=1e-12)
+        assert equal_width_ece(marginal) == pytest.approx(0.0, abs=1e-12)
     assert POINTS["ece_at_1"](ranked_counts(rows, 1)) == pytest.approx(0.05)
     assert POINTS["ace_at_1"](ranked_counts(rows, 1)) == pytest.approx(0.05)
     assert POINTS["precision_at_1"](ranked_counts(rows, 1)) == pytest.approx(0.75)
