@@ -89,9 +89,13 @@ def judged(rule: str, label: str | None, window: Window, says: str) -> Verdict:
     )  # fmt: skip
 
 
-@pytest.fixture(params=["postgresql", "sqlite"])
+BOTH = pytest.mark.parametrize("world", ["postgresql", "sqlite"], indirect=True)
+"""Where writers meet; what is stored comes back alike from both: ``test_store.py``."""
+
+
+@pytest.fixture
 def world(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[World]:
-    kind = request.param
+    kind = getattr(request, "param", "sqlite")
     url = request.getfixturevalue("fresh_postgres_url") if kind == "postgresql" else f"sqlite:///{tmp_path}/h.sqlite"
     with Store.from_url(url) as store:
         yield World(store)
@@ -160,6 +164,7 @@ def test_what_is_above_the_limit_but_not_confirmed_renews_nothing_beside_a_breac
     assert world.store.switch("tickets", "billing").state == "off"
 
 
+@BOTH
 def test_a_breach_of_a_window_that_is_run_again_in_a_hold_is_noted_once_for_each_enable(world: World) -> None:
     def held() -> list[str | None]:
         return [event.verdict for event in world.store.switch_events("tickets", "billing") if event.kind == "held"]
@@ -258,6 +263,7 @@ def test_with_both_schedules_alive_the_lease_runs_from_the_end_of_the_window(wor
         assert world.allowed()
 
 
+@BOTH
 def test_a_person_who_decides_while_a_run_stores_its_evidence_decides_on_it(world: World) -> None:
     """The run finds a breach of what is off already, so that its own switch change would conflict with nobody's."""
     world.enable()
@@ -283,6 +289,7 @@ def test_a_person_who_decides_while_a_run_stores_its_evidence_decides_on_it(worl
     assert reads == 2
 
 
+@BOTH
 def test_evidence_is_stored_only_where_it_is_still_what_was_read(world: World) -> None:
     new = RuleEvidence("tickets", "billing", "rule", "weekly", since=MONDAY)
     assert world.store.save_evidence("tickets", [new]) == "applied"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from html import unescape
@@ -14,9 +13,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
-import psycopg
 import pytest
-import sqlalchemy as sa
 from scipy import stats
 from sklearn import metrics as sk
 from typer.testing import CliRunner
@@ -31,18 +28,16 @@ from monitor.operations.write_report import report_of
 from monitor.report.html import html_report
 from monitor.report.words import metric_name
 from monitor.run import Run, run_window
-from tests.conftest import new_postgres_database
 from tests.fakes.in_process import in_process
 from tests.fakes.world import World, make_world
 
-pytestmark = [pytest.mark.postgres, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 WEEK = "2026-W46"
 START = datetime(2026, 11, 9, tzinfo=UTC)
 NOW = datetime(2026, 11, 16, 8, tzinfo=UTC)
 LABELS = ("access", "billing", "other", "phishing")
 ITEMS = 500
-ENGINES = ("duckdb", "postgresql")
 KINDS = tuple(GIVES)
 RELATIONS = {
     "regression": "hours",
@@ -122,45 +117,21 @@ def write_duckdb(path: Path) -> str:
     return f"duckdb:///{path}"
 
 
-def write_postgresql(url: str) -> str:
-    types = {"tickets": "item text, label text, score float8, actual int, resolved_at timestamptz"}
-    types["hours"] = "item text, predicted float8, deviation float8, actual float8, resolved_at timestamptz"
-    plain = sa.make_url(url).set(drivername="postgresql").render_as_string(hide_password=False)
-    with psycopg.connect(plain) as connection, connection.cursor() as cursor:
-        for name, frame in (("tickets", scored()), ("hours", hours())):
-            cursor.execute(f"CREATE TABLE {name} ({types[name]})".encode())
-            with cursor.copy(f"COPY {name} FROM STDIN".encode()) as copy:
-                for row in frame.itertuples(index=False):
-                    copy.write_row(row)
-    return url
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Run]:
+    """A weekly run over a source of each kind, with one rule for every metric that it can give."""
+    folder = tmp_path_factory.mktemp("kinds")
+    world = make_world(folder, config=config(), warehouse_url=write_duckdb(folder / "warehouse.duckdb"))
+    with world.opened(clock=lambda: NOW) as monitor:
+        result = run_window(monitor, week(WEEK, monitor.config.zone))
+        kept = monitor.store.estimates(schedule="weekly")
+        assert len(kept) == sum(len(part.estimates) for part in result.evaluated)
+    return world, result
 
 
 @pytest.fixture(scope="module")
-def judged(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], tuple[World, Run]]:
-    """By engine: a weekly run over a source of each kind, with one rule for every metric that it can give."""
-
-    @cache
-    def made(engine: str) -> tuple[World, Run]:
-        folder = tmp_path_factory.mktemp(engine)
-        if engine == "duckdb":
-            url = write_duckdb(folder / "warehouse.duckdb")
-        else:
-            url = write_postgresql(new_postgres_database(request.getfixturevalue("postgres_url")))
-        world = make_world(folder, config=config(), warehouse_url=url)
-        with world.opened(clock=lambda: NOW) as monitor:
-            result = run_window(monitor, week(WEEK, monitor.config.zone))
-            kept = monitor.store.estimates(schedule="weekly")
-            assert len(kept) == sum(len(part.estimates) for part in result.evaluated)
-        return world, result
-
-    return made
-
-
-@pytest.fixture(scope="module", params=ENGINES)
-def run(request: pytest.FixtureRequest, judged: Callable[[str], tuple[World, Run]]) -> Run:
-    return judged(request.param)[1]
+def run(judged: tuple[World, Run]) -> Run:
+    return judged[1]
 
 
 def estimates(run: Run, kind: str, metric: str) -> list[Estimate]:
@@ -173,9 +144,9 @@ def verdicts(run: Run, kind: str, metric: str) -> list[Verdict]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_metric_has_an_estimate_with_its_interval_and_a_verdict_by_its_name(
-    judged: Callable[[str], tuple[World, Run]], kind: str
+    judged: tuple[World, Run], kind: str
 ) -> None:
-    result = judged("duckdb")[1]
+    result = judged[1]
     for name in (name for asked, name in PAIRS if asked == kind):
         assert_sound(result, kind, name)
 
@@ -201,9 +172,9 @@ def assert_sound(run: Run, kind: str, name: str) -> None:
 
 
 def test_what_needs_labels_that_were_not_given_is_no_number_of_single_labels(
-    judged: Callable[[str], tuple[World, Run]],
+    judged: tuple[World, Run],
 ) -> None:
-    world, result = judged("duckdb")
+    world, result = judged
     missed = estimates(result, "single_label", "false_negative_rate")
     assert {(e.subject.label, e.where) for e in missed} == {(label, w) for label in [*LABELS, None] for w in WHERES}
     assert {e.interval for e in missed} == {Interval(None, None, None, None)}
@@ -215,9 +186,9 @@ def test_what_needs_labels_that_were_not_given_is_no_number_of_single_labels(
 
 
 def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(
-    judged: Callable[[str], tuple[World, Run]],
+    judged: tuple[World, Run],
 ) -> None:
-    world, _ = judged("duckdb")
+    world, _ = judged
     with world.opened(clock=lambda: NOW) as monitor:
         data = report_of(monitor, week(WEEK, monitor.config.zone))
         stored = {e.metric for e in monitor.store.estimates(schedule="weekly") if e.where == "all"}
@@ -232,9 +203,9 @@ def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(
 
 
 def test_of_numbers_no_page_says_from_which_score_they_act(
-    judged: Callable[[str], tuple[World, Run]],
+    judged: tuple[World, Run],
 ) -> None:
-    world, _ = judged("duckdb")
+    world, _ = judged
     with in_process(world.settings(), clock=lambda: NOW) as asked:
         for kind, acts in (("regression", False), ("multiclass", True)):
             page = asked.get(f"/label/{kind}/?week={WEEK}").text
@@ -242,9 +213,9 @@ def test_of_numbers_no_page_says_from_which_score_they_act(
 
 
 def test_the_page_and_the_report_of_numbers_show_what_they_have(
-    judged: Callable[[str], tuple[World, Run]],
+    judged: tuple[World, Run],
 ) -> None:
-    world, _ = judged("duckdb")
+    world, _ = judged
     with in_process(world.settings(), clock=lambda: NOW) as asked:
         page = asked.get(f"/label/regression/?week={WEEK}").text
         trend = asked.get(f"/label/regression/?week={WEEK}&csv=trend").text

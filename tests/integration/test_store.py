@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import hashlib
 import math
-import multiprocessing
 import os
 import sqlite3
 import subprocess
@@ -972,23 +971,6 @@ def test_of_many_that_claim_a_message_one_gets_it(store: Store, from_state: Any)
     won = at_once(lambda i: store.claim_delivery("m1", from_state=from_state, worker=f"w{i}", now=NOW))
     assert sorted(won) == [False] * 7 + [True]
     assert store.deliveries()[0].attempts == 1
-
-
-def _race(url: str, number: int) -> tuple[bool, str]:
-    with Store.from_url(url) as store:
-        won = store.claim_delivery("m1", from_state="pending", worker=f"w{number}", now=NOW)
-        never = SwitchState("tickets", "billing")
-        return won, store.apply_switch(never, ON, event())
-
-
-def test_of_several_processes_one_claims_and_one_applies(store: Store, url: str):
-    store.add_delivery(delivery())
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(3, mp_context=context) as pool:
-        results = list(pool.map(_race, [url] * 6, range(6)))
-    assert [won for won, _ in results].count(True) == 1
-    assert sorted(applied for _, applied in results) == ["already"] * 5 + ["applied"]
-    assert store.switch_events() == [event()]
 
 
 def test_two_evaluations_of_one_window_at_once_leave_the_rows_of_one(store: Store):
