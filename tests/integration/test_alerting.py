@@ -28,7 +28,7 @@ from monitor.operations.change_switch import SwitchChange, change_switch, operat
 from monitor.operations.diagnose import diagnoses_of
 from tests.fakes.alerts_world import CONFIG, UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.reading import as_read
-from tests.fakes.slack import TOKEN, FakeSlack, running
+from tests.fakes.slack import TOKEN, FakeSlack
 from tests.fakes.slack_schedule import Killed
 
 HOUR, DAY, WEEK = timedelta(hours=1), timedelta(days=1), timedelta(weeks=1)
@@ -52,12 +52,6 @@ def fine(line: Judged) -> Judged:
 def world(tmp_path: Path) -> Iterator[AlertsWorld]:
     with alerts_world(tmp_path, sends=False) as opened:
         yield opened
-
-
-@pytest.fixture
-def slack() -> Iterator[FakeSlack]:
-    with running() as fake:
-        yield fake
 
 
 @pytest.fixture

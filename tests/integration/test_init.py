@@ -317,14 +317,6 @@ def following(week: str, more: tuple[int, ...]) -> list[str]:
     return [f"{first + timedelta(weeks=each):%G-W%V}" for each in (0, *more)]
 
 
-def test_what_was_written_can_be_run(folder: Path) -> None:
-    written(folder / "tickets.csv", single())
-    assert calmon("init", "tickets.csv", "--yes").exit_code == 0
-    found = calmon("run", "weekly", "--json")
-    assert found.exit_code == 0, found.output
-    assert '"source-ece"' in found.stdout
-
-
 def test_nothing_is_ever_overwritten(folder: Path) -> None:
     written(folder / "tickets.csv", single())
     (folder / "alerts.yaml").write_text("mine", encoding="utf-8")

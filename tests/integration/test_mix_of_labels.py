@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,16 @@ RULES = """\
 automation:"""
 
 
-def verdicts_of_mix(folder: Path, min_pairs: int) -> dict[str, Verdict]:
+ByPairs = Callable[[int], dict[str, Verdict]]
+
+
+@pytest.fixture(scope="module")
+def verdicts_of_mix(tmp_path_factory: pytest.TempPathFactory) -> ByPairs:
+    """By the fewest pairs that a baseline needs: a week judged after another one."""
+    return cache(lambda min_pairs: _judged(tmp_path_factory.mktemp("mix"), min_pairs))
+
+
+def _judged(folder: Path, min_pairs: int) -> dict[str, Verdict]:
     config = CONFIG.replace("automation:", RULES).replace("min_pairs: 3000", f"min_pairs: {min_pairs}")
     with make_world(folder, config=config).opened() as monitor:
         first, last = (week(name, monitor.config.zone) for name in BASELINE)
@@ -36,9 +47,9 @@ def verdicts_of_mix(folder: Path, min_pairs: int) -> dict[str, Verdict]:
 
 @pytest.mark.parametrize("rule", ["mix", "true-mix"])
 def test_where_no_label_has_a_baseline_that_of_the_source_as_a_whole_is_none_for_the_mix(
-    tmp_path: Path, rule: str
+    verdicts_of_mix: ByPairs, rule: str
 ) -> None:
-    found = verdicts_of_mix(tmp_path, min_pairs=5000)[rule]
+    found = verdicts_of_mix(5000)[rule]
     assert (found.outcome, found.reason, found.baseline_version) == ("not_evaluated", "no_baseline", None)
     said = "\n".join(lines(explain(found, "r")))
     assert said.startswith("tickets (all labels) was not judged: no baseline was pinned for any of its labels.")
@@ -46,14 +57,16 @@ def test_where_no_label_has_a_baseline_that_of_the_source_as_a_whole_is_none_for
     assert "more rows" not in said
 
 
-def test_with_baselines_of_the_labels_the_mix_is_judged(tmp_path: Path) -> None:
-    found = verdicts_of_mix(tmp_path, min_pairs=3000)
+def test_with_baselines_of_the_labels_the_mix_is_judged(verdicts_of_mix: ByPairs) -> None:
+    found = verdicts_of_mix(3000)
     assert {rule: (v.outcome, v.baseline_version) for rule, v in found.items() if rule != "step"} == {
         "mix": ("ok", 1), "true-mix": ("ok", 1),
     }  # fmt: skip
 
 
-def test_against_the_weeks_before_the_mix_is_that_of_the_labels_in_them(tmp_path: Path) -> None:
-    found = verdicts_of_mix(tmp_path, min_pairs=5000)["step"]
+def test_against_the_weeks_before_the_mix_is_that_of_the_labels_in_them(
+    verdicts_of_mix: ByPairs,
+) -> None:
+    found = verdicts_of_mix(5000)["step"]
     assert (found.outcome, found.reason) == ("ok", "within_threshold")
     assert found.value is not None

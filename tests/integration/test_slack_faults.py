@@ -11,7 +11,7 @@ import itertools
 import shutil
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +26,7 @@ from monitor.core.records import Delivery
 from monitor.history import tables
 from monitor.history.store import Store
 from tests.fakes import forked
-from tests.fakes.slack import ALL_SCOPES, TOKEN, FakeSlack, Work, running
+from tests.fakes.slack import ALL_SCOPES, TOKEN, FakeSlack, Work
 from tests.fakes.slack_killed import drain_and_die
 from tests.fakes.slack_schedule import Clock, DyingClient, Killed, Round, Schedule, broken, schedule, set_lasting
 
@@ -151,12 +151,6 @@ class OverSockets:
 
     def _drain(self, store: Store) -> None:
         drain(store, SlackSender(TOKEN, self.slack.url), now=self.clock, worker=next(_names), sleep=lambda _: None)
-
-
-@pytest.fixture
-def slack() -> Iterator[FakeSlack]:
-    with running() as fake:
-        yield fake
 
 
 def test_through_real_sockets_with_two_workers_at_once_the_same_holds(

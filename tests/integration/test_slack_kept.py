@@ -12,19 +12,13 @@ import pytest
 from monitor.alerting.slack.outbox import drain
 from monitor.operations.change_switch import change_switch
 from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
-from tests.fakes.slack import TOKEN, FakeSlack, Fault, running
+from tests.fakes.slack import TOKEN, FakeSlack, Fault
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 BILLING = Judged("billing", "automated-overconfidence", "breach", 0.12)
 ALSO = Judged("billing", "ece-increase", "breach", 0.07)
 FINE = [Judged("billing", BILLING.rule, "ok", 0.01), Judged("billing", ALSO.rule, "ok", 0.01)]
 POST, MENTION = "chat.postMessage", "<!subteam^S0123>"
-
-
-@pytest.fixture
-def slack() -> Iterator[FakeSlack]:
-    with running() as fake:
-        yield fake
 
 
 @pytest.fixture

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,25 +13,13 @@ from monitor.alerting.slack.outbox import LEASE, UNCERTAIN, drain
 from monitor.core.records import Delivery
 from monitor.history.store import Store
 from tests.conftest import new_postgres_database
-from tests.fakes.slack import TOKEN, UPLOAD, FakeSlack, Fault, InProcessClient, Work, running
+from tests.fakes.slack import TOKEN, UPLOAD, FakeSlack, Fault, InProcessClient, Work
 from tests.fakes.slack_schedule import CHANNEL, START, Clock, Killed, composed
 
 POST, UPDATE, REPLIES, COMPLETE = (
     "chat.postMessage", "chat.update", "conversations.replies", "files.completeUploadExternal",
 )  # fmt: skip
 ROOT = composed("root", "post", START)
-
-
-@pytest.fixture
-def slack() -> Iterator[FakeSlack]:
-    with running() as fake:
-        yield fake
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.from_url(f"sqlite:///{tmp_path}/history.sqlite") as opened:
-        yield opened
 
 
 def edit(sequence: int) -> Delivery:

@@ -10,8 +10,6 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,25 +17,13 @@ import pytest
 from monitor.alerting.slack.client import SlackSender, TransportError, call
 from monitor.alerting.slack.outbox import drain
 from monitor.history.store import Store
-from tests.fakes.slack import TOKEN, UPLOAD, FakeSlack, Fault, running
+from tests.fakes.slack import TOKEN, UPLOAD, FakeSlack, Fault
 from tests.fakes.slack_schedule import START, composed
 
 POST, UPDATE, HISTORY, COMPLETE = (
     "chat.postMessage", "chat.update", "conversations.history", "files.completeUploadExternal",
 )  # fmt: skip
 ROOT = composed("root", "post", START)
-
-
-@pytest.fixture
-def slack() -> Iterator[FakeSlack]:
-    with running() as fake:
-        yield fake
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    with Store.from_url(f"sqlite:///{tmp_path}/history.sqlite") as opened:
-        yield opened
 
 
 def run(store: Store, slack: FakeSlack) -> list[tuple[str, str]]:

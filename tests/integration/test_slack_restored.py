@@ -13,19 +13,13 @@ from monitor.core.windows import week
 from monitor.history import archive
 from monitor.history.readings import StoredReading
 from tests.fakes.alerts_world import UTC_ZONE, AlertsWorld, Judged, alerts_world
-from tests.fakes.slack import TOKEN, FakeSlack, Fault, running
+from tests.fakes.slack import TOKEN, FakeSlack, Fault
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 BILLING = Judged("billing", "automated-overconfidence", "breach", 0.12)
 PHISHING = Judged("phishing", "automated-overconfidence", "breach", 0.11)
 FINE = Judged("phishing", "automated-overconfidence", "ok", 0.01)
 SEARCHES = ("conversations.history", "conversations.replies")
-
-
-@pytest.fixture
-def slack() -> Iterator[FakeSlack]:
-    with running() as fake:
-        yield fake
 
 
 @pytest.fixture

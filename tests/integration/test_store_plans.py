@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -121,11 +120,17 @@ def steps_of(url: str, question: Callable[[Store], object]) -> list[str]:
     return steps
 
 
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One history for all questions: how it finds an answer does not depend on its few rows."""
+    return f"sqlite:///{tmp_path_factory.mktemp('plans')}/history.sqlite"
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_no_question_of_a_run_reads_a_whole_table(tmp_path: Path, question: str) -> None:
-    found = scans(f"sqlite:///{tmp_path / 'history.sqlite'}", QUESTIONS[question])
+def test_no_question_of_a_run_reads_a_whole_table(url: str, question: str) -> None:
+    found = scans(url, QUESTIONS[question])
     assert [step for step in found if not any(index in step for index in FROM_ONE_END)] == []
 
 
-def test_a_question_that_reads_a_whole_table_is_noticed(tmp_path: Path) -> None:
-    assert scans(f"sqlite:///{tmp_path / 'history.sqlite'}", lambda store: store.incidents()) == ["SCAN incidents"]
+def test_a_question_that_reads_a_whole_table_is_noticed(url: str) -> None:
+    assert scans(url, lambda store: store.incidents()) == ["SCAN incidents"]
