@@ -252,18 +252,21 @@ def measurements(samples: Sequence[RuleSample]) -> list[Measurement]:
     """The measurements of one rule on several labels; windows that must be aligned with a baseline must be usable."""
     if not samples:
         return []
+    found = zip(samples, p_values_of(samples), _intervals(samples, WINDOW), strict=True)
     if not samples[0].rule.compares:
-        return _levels(samples)
-    return (_binned_increases if samples[0].rule.measure in BINNED else _plain_changes)(samples)
+        return [Measurement(now, p_value, detail=worst | _blocked(each)) for each, p_value, (now, worst) in found]
+    frozen = [then for then, _ in _intervals(samples, BASELINE)]
+    return [
+        _changed(each, p_value, worst, now, then)
+        for (each, p_value, (now, worst)), then in zip(found, frozen, strict=True)
+    ]
 
 
 def p_values_of(samples: Sequence[RuleSample]) -> Sequence[float | None]:
     """The p-values of :func:`measurements` without values and intervals, which take more time."""
     if not samples or not samples[0].rule.compares:
         return _level_ps(samples) if samples else []
-    if samples[0].rule.measure in BINNED:
-        return _binned_increase_ps(samples)
-    return [_change_test(sample)[0].p_value for sample in samples]
+    return (_binned_increase_ps if samples[0].rule.measure in BINNED else _plain_change_ps)(samples)
 
 
 def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, Any]]:
@@ -424,12 +427,6 @@ def _law(sample: RuleSample, counts: Counts) -> levels.Law | None:
     return kept_with(counts, ("law", sample.metric), lambda: levels.law_of(sample.metric, counts))
 
 
-def _levels(samples: Sequence[RuleSample]) -> list[Measurement]:
-    """For a level rule: the value, the p-value for "beyond the threshold", and the ranges to block."""
-    found = zip(samples, _intervals(samples, WINDOW), _level_ps(samples), strict=True)
-    return [Measurement(now, p_value, detail=worst | _blocked(sample)) for sample, (now, worst), p_value in found]
-
-
 def _level_ps(samples: Sequence[RuleSample]) -> Sequence[float | None]:
     rule = samples[0].rule
     if rule.measure in BINNED:
@@ -458,12 +455,6 @@ def _blocked(sample: RuleSample) -> dict[str, Any]:
     return {"blocked": [list(each) for each in ranges]}
 
 
-def _binned_increases(samples: Sequence[RuleSample]) -> list[Measurement]:
-    p_values = _binned_increase_ps(samples)
-    found = zip(samples, _intervals(samples, WINDOW), _intervals(samples, BASELINE), p_values, strict=True)
-    return [_increased(sample, now, worst, then, p_value) for sample, (now, worst), (then, _), p_value in found]
-
-
 def _binned_increase_ps(samples: Sequence[RuleSample]) -> Sequence[float]:
     if samples[0].rule.measure == "mce":
         return mce_increase_ps([sample.pair_by_week for sample in samples])
@@ -471,17 +462,20 @@ def _binned_increase_ps(samples: Sequence[RuleSample]) -> Sequence[float]:
     return ece_increase_ps(pairs, confidence=samples[0].evaluation.confidence, effects=effects)
 
 
-def _increased(sample: RuleSample, now: Interval, worst: dict[str, Any], then: Interval, p_value: float) -> Measurement:
-    if now.value is None or then.value is None:
-        return Measurement(now, None, then)
-    evaluation, aligned = sample.evaluation, _required(sample.aligned)
-    # only the reason of a breach depends on whether the traffic changed
+def _changed(
+    sample: RuleSample, p_value: float | None, worst: dict[str, Any], now: Interval, then: Interval
+) -> Measurement:
+    rule, evaluation, aligned = sample.rule, sample.evaluation, sample.aligned
+    accepted = {"accepted": accepted_fall(rule)} if rule.condition == "decrease" else {}
+    if p_value is None or now.value is None or then.value is None:
+        return Measurement(now, None, then, detail=accepted)
+    # only the reason of a breach depends on whether the traffic, or the share of true items, changed
     may_be_breach = p_value < evaluation.false_discovery_rate
-    asks_traffic = sample.rule.measure == "ece" and may_be_breach
+    asks_traffic = rule.measure == "ece" and may_be_breach
     p_rate = ece_rate_p(*sample.pair, confidence=evaluation.confidence) if asks_traffic else None
-    rebinned = {"rebinned": True, "comparable": aligned.comparable} if aligned.rebinned else {}
+    rebinned = {"rebinned": True, "comparable": aligned.comparable} if aligned and aligned.rebinned else {}
     mix = explained_by_mix(sample) if may_be_breach else {}
-    return Measurement(now, p_value, then, mover(then, now), p_rate, worst | rebinned | mix)
+    return Measurement(now, p_value, then, mover(then, now), p_rate, worst | accepted | rebinned | mix)
 
 
 def explained_by_mix(sample: RuleSample) -> dict[str, Any]:
@@ -541,26 +535,18 @@ def _beside_expected(sample: RuleSample) -> tuple[float, bool]:
     return then.value or 0.0, (is_sure or sample.rule.accumulates) and exceeds_threshold(sample.rule, now, then)
 
 
-def _plain_changes(samples: Sequence[RuleSample]) -> list[Measurement]:
+def _plain_change_ps(samples: Sequence[RuleSample]) -> list[float | None]:
+    """The p-values of a change of a metric without bins; of a fall, for one that is larger than it accepts."""
     found = []
-    for sample, (now, _), (then, _) in zip(
-        samples, _intervals(samples, WINDOW), _intervals(samples, BASELINE), strict=True
-    ):
-        test, detail = _change_test(sample)
-        if test.p_value is not None and test.p_value < sample.evaluation.false_discovery_rate:
-            detail |= explained_by_mix(sample)
-        found.append(Measurement(now, test.p_value, then, (test.low, test.high), detail=detail))
+    for sample in samples:
+        arguments = sample.metric, sample.counts, sample.frozen, sample.evaluation.confidence
+        if sample.rule.condition == "decrease":
+            accepted = accepted_fall(sample.rule)
+            test = levels.decrease_test(*arguments, accepted=accepted, effects=sample.week_effects)
+        else:
+            test = levels.increase_test(*arguments, effects=sample.week_effects)
+        found.append(test.p_value)
     return found
-
-
-def _change_test(sample: RuleSample) -> tuple[levels.ChangeTest, dict[str, Any]]:
-    """The test of a change of a metric without bins, and the fall that it accepts where it is about a fall."""
-    arguments = sample.metric, sample.counts, sample.frozen, sample.evaluation.confidence
-    if sample.rule.condition != "decrease":
-        return levels.increase_test(*arguments, effects=sample.week_effects), {}
-    accepted = accepted_fall(sample.rule)
-    test = levels.decrease_test(*arguments, accepted=accepted, effects=sample.week_effects)
-    return test, {"accepted": accepted}
 
 
 def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:
