@@ -42,7 +42,7 @@ from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
 from monitor.inference.change import ece_increase_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.dependence import ClusterSums, design_effect
 from monitor.inference.gaps import stack, with_gaps
-from monitor.inference.levels import decrease_test, law_of
+from monitor.inference.levels import decrease_p, law_of
 from monitor.inference.maximum import stays_within
 from monitor.inference.maximum_change import Pair
 from monitor.inference.merging import merge_thin
@@ -429,7 +429,7 @@ def _mce_is_beyond(merged: Sequence[BinCounts], threshold: float) -> Bools:
 
 def _plain_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[Ints, Floats, Floats]) -> Floats:
     """The p-values of any other rule for each judged window, (J,): 1 if the value is not beyond the threshold."""
-    base, evaluation, found = played.place.baselines[name], played.place.config.evaluation, np.ones(len(played.judged))
+    base, found = played.place.baselines[name], np.ones(len(played.judged))
     value = _values(str(rule.metric), played.world.labels[name], *sums[:2])
     level, upwards = rule.threshold, rule.condition == "above"
     if rule.condition == "decrease":
@@ -438,8 +438,7 @@ def _plain_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[Int
     for place in np.flatnonzero(beyond):
         counts = played.together(name, played.judged[place], depth).where(rule.where)
         if rule.condition == "decrease":
-            arguments = str(rule.metric), counts, base.counts, evaluation.confidence
-            found[place] = decrease_test(*arguments, accepted=accepted_fall(rule)).p_value or 0.0
+            found[place] = decrease_p(str(rule.metric), counts, base.counts, accepted=accepted_fall(rule)) or 0.0
         else:
             law = law_of(str(rule.metric), counts)
             found[place] = 1.0 if law is None else law.p_value(level, "above" if upwards else "below")

@@ -35,7 +35,7 @@ from monitor.inference.before_truth import (
     overconfidence_law,
     together,
 )
-from monitor.inference.levels import decrease_test, increase_test, interval_of
+from monitor.inference.levels import decrease_p, increase_p, interval_of
 from monitor.inference.memory import kept_with
 
 MARK = "before_truth"
@@ -69,9 +69,9 @@ def present_map(baseline: Baseline, newest: Sequence[Dated], evaluation: Evaluat
 def _is_refuted(then: Counts, now: Counts) -> bool:
     """Whether scores mean something else now: an overconfidence that rose or fell, in any population."""
     p_values = [
-        test("overconfidence", now.where(where), then.where(where), 0.95).p_value
+        p_value("overconfidence", now.where(where), then.where(where))
         for where in WHERES
-        for test in (increase_test, decrease_test)
+        for p_value in (increase_p, decrease_p)
     ]
     return any(p is not None and p * len(p_values) < REFUTED for p in p_values)
 

@@ -518,7 +518,7 @@ def share_may_change(now: Counts, expected: Counts, rate: float) -> bool:
 
     ``expected`` are the rows of the baseline at the new share; a p-value below ``rate`` is significant.
     """
-    fall = levels.decrease_test("automated_accuracy", now, expected, 0.95).p_value
+    fall = levels.decrease_p("automated_accuracy", now, expected)
     return fall is None or fall >= rate
 
 
@@ -537,16 +537,14 @@ def _beside_expected(sample: RuleSample) -> tuple[float, bool]:
 
 def _plain_change_ps(samples: Sequence[RuleSample]) -> list[float | None]:
     """The p-values of a change of a metric without bins; of a fall, for one that is larger than it accepts."""
-    found = []
-    for sample in samples:
-        arguments = sample.metric, sample.counts, sample.frozen, sample.evaluation.confidence
-        if sample.rule.condition == "decrease":
-            accepted = accepted_fall(sample.rule)
-            test = levels.decrease_test(*arguments, accepted=accepted, effects=sample.week_effects)
-        else:
-            test = levels.increase_test(*arguments, effects=sample.week_effects)
-        found.append(test.p_value)
-    return found
+    accepted = accepted_fall(samples[0].rule)
+    pairs = [(sample.metric, sample.counts, sample.frozen) for sample in samples]
+    effects = [sample.week_effects for sample in samples]
+    if samples[0].rule.condition == "decrease":
+        return [
+            levels.decrease_p(*pair, accepted=accepted, effects=each) for pair, each in zip(pairs, effects, strict=True)
+        ]
+    return [levels.increase_p(*pair, effects=each) for pair, each in zip(pairs, effects, strict=True)]
 
 
 def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from monitor.core.counts import INDEPENDENT, Counts
 from monitor.core.records import Interval
-from monitor.inference.change import Effects, mover
+from monitor.inference.change import Effects
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, OfMoments, Proportion, Ranking
@@ -68,67 +68,39 @@ def interval_of(law: MeasuredLaw | None, confidence: float) -> Interval:
     return Interval(law.value, *law.interval(confidence), plug_in)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeTest:
-    """The evidence on the change of one metric from a baseline to a window; None where undefined.
+def increase_p(
+    metric: str | MetricSpec, window: Counts, baseline: Counts, *, effects: Effects = INDEPENDENT
+) -> float | None:
+    """The p-value for a larger metric in the window than in the baseline, whether larger is better or worse.
 
-    ``change`` is the point of the window less that of the baseline, and ``[low, high]`` its MOVER interval (Zou &
-    Donner 2008). ``p_value`` is one-sided for "the metric got larger", or for "it got smaller" of
-    :func:`decrease_test`.
+    None where one of both does not define the metric. z of the change with both standard errors; shares take the larger
+    of the variance found and of the one under no change, losses keep the skewness of both windows. ``effects`` say by
+    how much the variances of window and baseline are larger than their rows make them, since weeks differ.
     """
-
-    change: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
+    laws = _laws_by_week(metric, window, baseline, effects)
+    return None if laws is None else _increase_p(*laws)
 
 
-def increase_test(
-    metric: str | MetricSpec, window: Counts, baseline: Counts, confidence: float, *, effects: Effects = INDEPENDENT
-) -> ChangeTest:
-    """The test for a larger metric in the window than in the baseline, whether larger is better or worse.
-
-    z of the change with both standard errors; shares take the larger of the variance found and of the one under no
-    change, losses keep the skewness of both windows. The interval is MOVER's (Zou & Donner 2008). ``effects`` say by
-    how much the variances of window and baseline are larger than their rows make them, since weeks differ: the p-value
-    allows for it, the interval is of these very weeks.
-    """
-    return _change_test(metric, window, baseline, confidence, effects, _increase_p)
-
-
-def decrease_test(
+def decrease_p(
     metric: str | MetricSpec,
     window: Counts,
     baseline: Counts,
-    confidence: float,
     *,
     accepted: float = 0.0,
     effects: Effects = INDEPENDENT,
-) -> ChangeTest:
-    """The test for a metric that fell by more than ``accepted`` from the baseline to the window.
-
-    It is :func:`increase_test` from the window to the baseline; ``change`` is negative where the metric fell.
-    """
-    return _change_test(
-        metric, window, baseline, confidence, effects, lambda found, frozen: _increase_p(frozen, found, accepted)
-    )
+) -> float | None:
+    """The p-value for a metric that fell by more than ``accepted``: :func:`increase_p` from window to baseline."""
+    laws = _laws_by_week(metric, window, baseline, effects)
+    return None if laws is None else _increase_p(laws[1], laws[0], accepted)
 
 
-def _change_test(
-    metric: str | MetricSpec,
-    window: Counts,
-    baseline: Counts,
-    confidence: float,
-    effects: Effects,
-    p_value: Callable[[Law, Law], float],
-) -> ChangeTest:
+def _laws_by_week(
+    metric: str | MetricSpec, window: Counts, baseline: Counts, effects: Effects
+) -> tuple[Law, Law] | None:
     laws = _laws_of(metric, window, baseline)
-    if laws is None:
-        return ChangeTest(None, None, None, None)
-    found, frozen = laws
-    low, high = mover(interval_of(frozen, confidence), interval_of(found, confidence))
-    tested = laws if effects == INDEPENDENT else _laws_of(metric, *by_week(window, baseline, effects)) or laws
-    return ChangeTest(found.value - frozen.value, low, high, p_value(*tested))
+    if laws is None or effects == INDEPENDENT:
+        return laws
+    return _laws_of(metric, *by_week(window, baseline, effects)) or laws
 
 
 def _laws_of(metric: str | MetricSpec, window: Counts, baseline: Counts) -> tuple[Law, Law] | None:
@@ -155,7 +127,7 @@ def _worth_less(counts: Counts, effect: float) -> Counts:
 def increase_detectable(
     metric: str | MetricSpec, window: Counts, baseline: Counts, rate: float, *, power: float = 0.8
 ) -> float | None:
-    """The smallest increase that :func:`increase_test` would show with ``power`` at the unadjusted rate.
+    """The smallest increase that :func:`increase_p` would show with ``power`` at the unadjusted rate.
 
     None where the metric is undefined or not even its largest value would be seen.
     """
@@ -179,7 +151,7 @@ def decrease_detectable(
     power: float = 0.8,
     accepted: float = 0.0,
 ) -> float | None:
-    """The smallest fall that :func:`decrease_test` would show with ``power`` at the unadjusted rate.
+    """The smallest fall that :func:`decrease_p` would show with ``power`` at the unadjusted rate.
 
     None where the metric is undefined or not even a fall to 0 would be seen.
     """

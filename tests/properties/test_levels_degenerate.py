@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from monitor.core.counts import Counts, counts_from_rows
-from monitor.inference.levels import increase_test, interval
+from monitor.inference.levels import interval
+from tests.fakes.changes import increase_test
 from tests.fakes.one_table import level_detectable, level_p
 
 NAMES = (

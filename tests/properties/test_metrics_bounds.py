@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
-from monitor.inference.levels import increase_detectable, increase_test, interval
+from monitor.inference.levels import increase_detectable, interval
 from monitor.metrics.registry import CONTRACT, METRICS, range_of
+from tests.fakes.changes import increase_test
 from tests.fakes.one_table import level_detectable, level_p
 
 # those with a law in closed form; the others are drawn

@@ -7,7 +7,7 @@ import pytest
 
 from monitor.core.counts import counts_from_rows
 from monitor.inference.between_weeks import correlations, week_effect
-from monitor.inference.levels import decrease_test
+from tests.fakes.changes import decrease_test
 from tests.fakes.one_table import ece_increase_detectable, ece_increase_p, mce_increase_detectable, mce_increase_p
 from tests.unit.inference.test_between_weeks import ROWS, WEEKS, shares, spreads
 from tests.unit.inference.test_detectability import RATE, SCORE, table

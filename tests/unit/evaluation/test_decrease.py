@@ -17,10 +17,11 @@ from monitor.evaluation.comparisons import compare
 from monitor.evaluation.data import RuleInput
 from monitor.evaluation.verdicts import decide
 from monitor.inference.change import mover
-from monitor.inference.levels import decrease_detectable, decrease_test, increase_test, interval
+from monitor.inference.levels import decrease_detectable, interval
 from monitor.report.explanation import unconfirmed_words
 from monitor.report.figures.scale import level_of
 from monitor.report.figures.trend import trend_data
+from tests.fakes.changes import decrease_test, increase_test
 
 FALLING = ("roc_auc", "pr_auc", "accuracy")
 WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")

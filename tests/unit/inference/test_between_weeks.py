@@ -19,7 +19,8 @@ from monitor.inference.between_weeks import (
 )
 from monitor.inference.change import ece_increase_ps, mce_increase_ps
 from monitor.inference.detectability import ece_increase_detectables, mce_increase_detectables
-from monitor.inference.levels import decrease_detectable, decrease_test
+from monitor.inference.levels import decrease_detectable
+from tests.fakes.changes import decrease_test
 
 WEEKS, ROWS = 8, 2_000
 

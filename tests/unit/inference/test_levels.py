@@ -13,10 +13,11 @@ from sklearn.metrics import f1_score, roc_auc_score
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import Interval
 from monitor.inference.change import mover
-from monitor.inference.levels import increase_detectable, increase_test, interval, law_of
+from monitor.inference.levels import increase_detectable, interval, law_of
 from monitor.inference.sampling import LogitArea, Ranking, Skewed
 from monitor.metrics.classification import Share, agreed, f1_of, positives_found, predicted_right
 from monitor.metrics.registry import METRICS
+from tests.fakes.changes import increase_test
 from tests.fakes.one_table import level_detectable, level_p
 from tests.fakes.standard_errors import moments
 

@@ -18,12 +18,13 @@ from monitor.evaluation.comparisons import compare
 from monitor.evaluation.data import RuleInput, SourceData, WholeSource, WindowCounts
 from monitor.evaluation.evaluate import estimates_of, evaluate
 from monitor.evaluation.row_comparisons import comparisons_of
-from monitor.inference.levels import increase_test, interval
+from monitor.inference.levels import interval
 from monitor.metrics import cost
 from monitor.metrics.calibration import equal_width_ece
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.groups import on_counts
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
+from tests.fakes.changes import increase_test
 from tests.fakes.one_table import level_detectable, level_p
 
 WEEK = week("2026-W46", ZoneInfo("UTC"))

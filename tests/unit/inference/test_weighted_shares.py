@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from monitor.core.counts import Counts, counts_from_rows
-from monitor.inference.levels import increase_test, interval, law_of
+from monitor.inference.levels import interval, law_of
 from monitor.inference.sampling import FScore, Proportion, clopper_pearson
 from monitor.inference.weighted_shares import WeightedPart, WeightedShare, unequal_share
+from tests.fakes.changes import increase_test
 
 NAMES = ("false_negative_rate", "recall", "false_positive_rate", "specificity", "f1")
 
