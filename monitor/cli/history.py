@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
@@ -21,7 +20,6 @@ from monitor.cli import common as cli
 from monitor.context import Monitor
 from monitor.core.records import SCHEDULES, SEVERITY_RANK, Estimate, Interval, Schedule, Subject, Verdict, Where, Window
 from monitor.core.windows import WindowError, first_day, nominal, run_command
-from monitor.history.store import Store
 from monitor.metrics.names import CONTRACT, metric_named
 from monitor.metrics.registry import METRICS
 from monitor.operations.further_tables import NothingToCompare, further_tables
@@ -47,7 +45,6 @@ FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
 NOTHING = "the history has nothing of that: `calmon report` shows what there is, and `calmon run weekly` adds a week"
 
-_NOTHING_YET = "the history has nothing of that: no such window was evaluated by"
 
 KNOWN = (*METRICS, *METRIC_OF.values())  # what recalibration would gain is stored with each weekly run, too
 
@@ -73,9 +70,6 @@ def history(
         str | None, typer.Option("--from", help="The first window: 2026-W30, or 2026-07-20 with --schedule daily.")
     ] = None,
     last_window: Annotated[str | None, typer.Option("--to", help="The last window, included.")] = None,
-    as_of: Annotated[
-        str | None, typer.Option(help="As it was then, before windows were judged again since; a date or a time.")
-    ] = None,
     format: Annotated[HistoryFormat, typer.Option("--format", help="How to print it.")] = "table",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file (on a terminal, parquet needs one).")
@@ -98,19 +92,15 @@ def history(
             metric, where, schedule = _of_rule(rule)
         if metric not in KNOWN:
             raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(KNOWN)}")
-        at = cli.moment(as_of, cli.configuration()) if as_of is not None else None
     with cli.store() as store:
         stored = store.estimates(metric=metric, source=source, where=where, schedule=schedule)
         if not stored:
             cli.check_stored_source(store, source)
-        known = stored if at is None else known_at(store, stored, at)
-        found = within([e for e in known if label is None or e.subject.label == label], span)
-        of_schedule = store.verdicts if at is None else partial(store.verdicts_at, at=at)
-        verdicts = of_schedule(schedule=schedule, source=source)
+        found = within([e for e in stored if label is None or e.subject.label == label], span)
+        verdicts = store.verdicts(schedule=schedule, source=source)
         if metric not in CONTRACT or schedule != "weekly":
             _say_what_may_be_removed(metric, found, span, store.removed_until(schedule))
-    nothing = NOTHING if at is None else f"{_NOTHING_YET} {cli.stated(at, cli.zone_of_history())}"
-    _write_history(found, verdicts, format, output, requested=span.requested, nothing=nothing)
+    _write_history(found, verdicts, format, output, requested=span.requested)
 
 
 def _print_missing(source: str | None) -> None:
@@ -143,7 +133,6 @@ def _write_history(
     output: Path | None,
     *,
     requested: bool,
-    nothing: str,
 ) -> None:
     if format == "parquet":
         if output is not None:
@@ -154,7 +143,7 @@ def _write_history(
             typer.echo(history_parquet(found), nl=False)
         return
     if format == "table" and output is None:
-        cli.out.print(history_view(found, verdicts, requested=requested) if found else nothing)
+        cli.out.print(history_view(found, verdicts, requested=requested) if found else NOTHING)
         return
     text = history_csv(found) if format in ("csv", "table") else history_json(found)
     if output is not None:
@@ -210,28 +199,6 @@ def span_of(schedule: Schedule, first: str | None, last: str | None, newest: int
     if begins is not None and ends is not None and begins > ends:
         raise WindowError(f"--from {first} is later than --to {last}; give the earlier one first")
     return Span(begins, ends, newest)
-
-
-def known_at(store: Store, found: Sequence[Estimate], at: datetime) -> list[Estimate]:
-    """The estimates of windows that had been evaluated by then, as they were before later truths."""
-    if not found:
-        return []
-    first = found[0]
-    former = store.former_estimates(first.window.schedule, at)
-    kept = [e for e in found if (e.window.start, e.subject.source) not in former]
-    before = [
-        e
-        for each in former.values()
-        for e in each
-        if (e.metric, e.where, e.subject.segment) == (first.metric, first.where, None)
-    ]
-    subjects, since = {e.subject for e in found}, store.first_known(first.window.schedule)
-
-    def is_known(e: Estimate) -> bool:
-        return max(e.window.end, since.get((e.window.start, e.subject.source), e.window.end)) <= at
-
-    known = [e for e in (*kept, *before) if is_known(e) and e.subject in subjects]
-    return sorted(known, key=lambda e: (e.window.start, e.subject.source, e.subject.label or ""))
 
 
 def within(found: Sequence[Estimate], span: Span) -> list[Estimate]:

@@ -273,27 +273,6 @@ def verdicts(
     return [_verdict(row) for row in connection.execute(ordered).mappings()]
 
 
-def verdicts_at(
-    connection: Connection, schedule: Schedule, at: datetime, *, source: str | None = None
-) -> list[Verdict]:
-    """The verdicts as they were at the time ``at``: of each rule and subject in a window the newest of that time.
-
-    Where none of a source's verdicts in a window is newer, they are the current ones: a rule that was removed has none,
-    and of data that changed back the verdict is an older one.
-    """
-    table = tables.verdicts
-    statement = _filtered(select(table), table, {"schedule": schedule, "source": source}, ANY, None)
-    by_window: dict[tuple[datetime, str], list[RowMapping]] = {}
-    for row in connection.execute(statement.order_by(table.c.window_start, table.c.stored_at)).mappings():
-        by_window.setdefault((row["window_start"], row["source"]), []).append(row)
-    found: list[RowMapping] = []
-    for rows in by_window.values():
-        known = [row for row in rows if row["stored_at"] <= at]
-        newest = {(row["label"], row["rule"]): row for row in known}
-        found += newest.values() if len(known) < len(rows) else [row for row in rows if row["current"]]
-    return [_verdict(row) for row in found]
-
-
 def outcomes_before(
     connection: Connection, verdict: Verdict, before: datetime, limit: int
 ) -> list[tuple[datetime, Outcome]]:
@@ -355,7 +334,7 @@ def estimates(
     """Estimates by window, source, label and metric; those of segments only if ``segments``."""
     table = tables.estimates
     equals = {"metric": metric, "source": source, "population": where, "schedule": schedule}
-    statement = _filtered(with_window_end(table), table, equals | {"window_start": window_start}, label, between)
+    statement = _filtered(_with_window_end(table), table, equals | {"window_start": window_start}, label, between)
     if not segments:
         statement = statement.where(table.c.segment == "")
     ordered = statement.order_by(
@@ -367,7 +346,7 @@ def estimates(
         table.c.metric,
         table.c.population,
     )
-    return [estimate_of(row) for row in connection.execute(ordered).mappings()]
+    return [_estimate(row) for row in connection.execute(ordered).mappings()]
 
 
 def shifts(
@@ -379,7 +358,7 @@ def shifts(
     """Shift tests by window, source, label and test."""
     table = tables.shifts
     equals = {"schedule": schedule, "window_start": window_start, "source": source}
-    ordered = _filtered(with_window_end(table), table, equals).order_by(
+    ordered = _filtered(_with_window_end(table), table, equals).order_by(
         table.c.window_start, table.c.schedule, table.c.source, table.c.label, table.c.test, table.c.column
     )
     return [_shift(row) for row in connection.execute(ordered).mappings()]
@@ -433,7 +412,7 @@ def _filtered(
     return filtered(statement, table, label, **equals)
 
 
-def with_window_end(table: Table) -> Select[Any]:
+def _with_window_end(table: Table) -> Select[Any]:
     """The rows with the end of their window. Only the run has it: days are not always 24 h long."""
     runs = tables.runs
     same = and_(
@@ -459,7 +438,7 @@ def _estimate_row(estimate: Estimate) -> Row:
     )
 
 
-def estimate_of(row: Mapping[str, Any] | RowMapping) -> Estimate:
+def _estimate(row: RowMapping) -> Estimate:
     """The estimate of a row; if its ``window_end`` is None, the window has the usual length."""
     return record_of(
         Estimate,

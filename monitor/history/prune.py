@@ -132,7 +132,6 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     )
     until = {each: removed_until(connection, each) for each in SCHEDULES}
     if start < keep.details_from[schedule]:
-        _shorten_former(connection, schedule, start, keep)
         until[schedule] = max(start, until[schedule] or start)
     loose = loose_bytes(connection) + found.bytes
     notes.put(connection, Note(PRUNED_NOTE, now, {"until": until, "loose": loose}))
@@ -192,19 +191,6 @@ def _before(table: Table, schedule: Schedule, start: datetime) -> ColumnElement[
 
 def _of_window(statement: Any, table: Table, start: datetime, condition: ColumnElement[bool]) -> Any:
     return statement.where(table.c.window_start == start, condition)
-
-
-def _shorten_former(connection: Connection, schedule: Schedule, start: datetime, keep: Retention) -> None:
-    """Remove the same metrics from the estimates of before late truths; the rest still shows what was known then."""
-    table, metrics, of_segments = tables.restatements, keep.metrics[schedule], keep.of_segments[schedule]
-    is_window = (table.c.schedule == schedule, table.c.window_start == start)
-    for source, at, kept in connection.execute(
-        select(table.c.source, table.c.restated_at, table.c.estimates).where(*is_window)
-    ):
-        left = [row for row in kept if row["metric"] in (of_segments if row["segment"] else metrics)]
-        if len(left) < len(kept):
-            this = (*is_window, table.c.source == source, table.c.restated_at == at)
-            connection.execute(update(table).where(*this).values(estimates=left))
 
 
 def shrink(file: Path, loose: int, busy_s: float) -> bool:

@@ -342,10 +342,6 @@ class Store:
 
     save_maturities = _writing(restatements.save_maturities)
     maturities = _reading(restatements.maturities)
-    keep_former = _writing(restatements.keep_former)
-    former_estimates = _reading(restatements.former_estimates)
-    first_known = _reading(restatements.first_known)
-    verdicts_at = _reading(evaluations.verdicts_at)
 
     # Readings and baselines
 

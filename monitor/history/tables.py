@@ -344,17 +344,6 @@ maturities = Table(
     _required("windows", Integer), _required("over", Boolean),
 )  # fmt: skip
 
-# The estimates of a source in a window as they were before late truths changed them: their rows, without the window's
-# start.
-restatements = Table(
-    "restatements",
-    metadata,
-    _key("schedule"),
-    _key("window_start", _TIME),
-    _key("source"),
-    _key("restated_at", _TIME),
-    _required("estimates", _JSON),
-)
 
 # Notes that the flows leave for the watchdog: when it last looked, which runs wait, which flow failed last.
 notes = Table("notes", metadata, _key("key", String(200)), _required("at", _TIME), _required("detail", _JSON))

@@ -22,15 +22,14 @@ _NOT_YET = (Reason.NOT_MATURE, Reason.UNRESOLVED_FAILED)
 
 
 def record(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
-    """Store the new estimates and verdicts of restated windows; the former ones stay readable.
+    """Store the new estimates and verdicts of restated windows; former verdicts stay readable.
 
     :func:`act` stores how many truths they are based on. If a run ends before that, the next one restates the windows
     again.
     """
     for past in chain.from_iterable(part.restated for part in evaluated):
-        now = monitor.clock()
-        monitor.store.keep_former(past.window, past.source, now)
-        monitor.store.save_evaluation(past.window, [past.source], past.estimates, past.verdicts, past.shifts, now)
+        found = (past.estimates, past.verdicts, past.shifts)
+        monitor.store.save_evaluation(past.window, [past.source], *found, monitor.clock())
 
 
 def diagnose(monitor: Monitor, part: Evaluated, source: Collected) -> None:

@@ -8,16 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
 
 import duckdb
 import pytest
-from typer.testing import CliRunner
 
-from monitor.cli import app
 from monitor.context import Monitor, Sent
 from monitor.core.records import Delivery, Estimate, Reason, Window
 from monitor.core.windows import SETTLE
@@ -187,27 +184,6 @@ def test_final_estimates_are_those_of_a_run_with_all_truths(
                 run_window(monitor, world.weeks[number], act="never")
     assert judged.estimates() == late.estimates()
     assert len(late.estimates()) > 400
-
-
-def test_the_estimates_of_before_can_be_read(hasty: Judged) -> None:
-    young = hasty.results[YOUNG]
-    then = {
-        e.subject.label: e.interval.value
-        for p in young.evaluated
-        for e in p.estimates
-        if (e.metric, e.where) == ("ece", "all")
-    }
-    at = (week_of(hasty, YOUNG).end + timedelta(days=1)).isoformat()
-    arguments = ["history", "--as-of", at, "--format", "json"]
-    found = CliRunner().invoke(app, arguments, env=hasty.world.environment("hasty", None))
-    assert found.exit_code == 0, found.output
-    with hasty.opened() as monitor:
-        former = monitor.store.former_estimates("weekly", week_of(hasty, YOUNG).end + timedelta(days=1))
-    rows = former[week_of(hasty, YOUNG).start, "tickets"]
-    assert ece_of(rows) == then
-    for value in then.values():
-        assert f"{value}" in found.output
-    assert week_of(hasty, NEXT).name not in found.output, "that week was not over then"
 
 
 def test_what_was_restated_is_acted_on_although_runs_might_not_or_were_killed_before(

@@ -41,7 +41,7 @@ JUDGED = [*(week(name, ZONE) for name in WEEKS[7:9]), day("2026-08-05", ZONE)]
 NEWEST = week(WEEKS[10], ZONE)
 SOON = NEWEST.end + timedelta(days=2)
 LATER = SOON + timedelta(weeks=80)
-SHRINKS = {"counts", "cells", "estimates", "shifts", "quality", "restatements", "notes", "history"}
+SHRINKS = {"counts", "cells", "estimates", "shifts", "quality", "notes", "history"}
 KEPT_FOR_GOOD = [each for each in tables.metadata.sorted_tables if each.name not in SHRINKS]
 
 

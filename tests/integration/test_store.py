@@ -657,50 +657,6 @@ def test_estimates_of_one_source_are_replaced_and_of_the_others_kept(store: Stor
     assert len(store.verdicts()) == 1
 
 
-def test_estimates_of_before_late_truths_have_the_end_of_a_week_in_which_clocks_change(store: Store):
-    """By the usual length, the week ended an hour too late: the history took it for one of another time zone."""
-    short = windows.week("2026-W13", ZoneInfo("Europe/Berlin"))
-    store.begin_run(short, ["tickets"], run="r", acts=True, rules_revision="r1", now=NOW)
-    store.save_evaluation(short, ["tickets"], [estimate(window=short)], [], [], NOW)
-    store.keep_former(short, "tickets", NOW)
-    (former,) = store.former_estimates("weekly", NOW - timedelta(hours=1))[short.start, "tickets"]
-    (present,) = store.estimates()
-    assert former.window == present.window == short
-
-
-def test_a_window_is_known_since_its_first_evaluation_however_often_it_was_judged_since(store: Store):
-    later, missing = NOW + timedelta(days=1), verdict("no", outcome="not_evaluated", reason=Reason.RELATION_ERROR)
-    store.save_evaluation(week(), ["tickets"], [], [missing], [], NOW - timedelta(days=1))  # could not be read
-    assert store.first_known("weekly") == {}
-    store.save_evaluation(week(), ["tickets"], [estimate()], [verdict("v1")], [], NOW)
-    store.save_evaluation(week(), ["tickets"], [estimate()], [verdict("v2")], [], later)
-    assert store.first_known("weekly") == {(START, "tickets"): NOW}
-    assert store.first_known("daily") == {}
-    store.begin_run(week(1), ["mail"], run="r", acts=True, rules_revision="r1", now=NOW)
-    store.save_reading(week(1), StoredReading("mail", "ok"), NOW)  # no rule judges it
-    assert store.first_known("weekly")[START + WEEK, "mail"] == NOW
-    store.finish_run(week(1), ["mail"], state="done", now=later)
-    assert store.first_known("weekly")[START + WEEK, "mail"] == later
-    store.keep_former(week(1), "mail", later - timedelta(hours=1))
-    assert store.first_known("weekly")[START + WEEK, "mail"] == later - timedelta(hours=1)
-
-
-def test_verdicts_of_a_time_are_those_that_were_the_newest_then(store: Store):
-    def ids(at: datetime, **wanted: Any) -> list[str]:
-        return [v.id for v in store.verdicts_at("weekly", at, **wanted)]
-
-    hour, other = timedelta(hours=1), verdict("o", rule="mce-increase", metric="mce")
-    for place, found in enumerate(([verdict("v1"), other], [verdict("v2"), other], [verdict("v1")])):
-        store.save_evaluation(week(), ["tickets"], [estimate()], found, [], NOW + place * hour)
-    assert ids(NOW - hour) == []
-    assert sorted(ids(NOW)) == ["o", "v1"]
-    assert ids(NOW + hour) == ["v1"]  # the data changed back, and a rule was removed: when is not stored
-    assert ids(NOW, source="mail") == []
-    store.save_evaluation(week(), ["tickets"], [estimate()], [verdict("v3"), other], [], NOW + 5 * hour)
-    assert sorted(ids(NOW + 4 * hour)) == ["o", "v2"]
-    assert sorted(ids(NOW + 5 * hour)) == ["o", "v3"]
-
-
 def test_verdicts_and_estimates_are_filtered(store: Store):
     whole = verdict(
         "w1", subject=Subject("tickets", None), rule="score-shift", outcome="ok", reason=Reason.WITHIN_THRESHOLD
