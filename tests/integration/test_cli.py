@@ -17,7 +17,7 @@ from monitor.context import utc_now
 from tests import command_page
 from tests.fakes import slack
 from tests.fakes import world as worlds
-from tests.fakes.world import BASELINE, WEEKS, World, make_world
+from tests.fakes.world import BASELINE, WEEKS, World, make_world, pinned_world
 
 COMMANDS = command_page.commands()
 
@@ -59,8 +59,8 @@ def test_a_user_without_a_name_can_stop_a_label(fresh: World, monkeypatch: pytes
     assert "by unknown" in calmon(fresh, "automation", "status", COLUMNS="200").output
 
 
-def test_a_breach_leaves_with_three_only_where_asked(fresh: World) -> None:
-    calmon(fresh, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1])
+def test_a_breach_leaves_with_three_only_where_asked(tmp_path: Path) -> None:
+    fresh = pinned_world(tmp_path)
     assert calmon(fresh, "run", "weekly", "--week", WEEKS[10]).exit_code == 0
     assert calmon(fresh, "run", "weekly", "--week", WEEKS[10], "--exit-code").exit_code == 3
     assert calmon(fresh, "run", "weekly", "--week", WEEKS[8], "--exit-code").exit_code == 0
@@ -192,9 +192,9 @@ def test_pinning_one_label_leaves_the_versions_of_the_others(fresh: World) -> No
     assert sum(row["rows"] for row in shown["bins"]) == 6 * worlds.ROWS
 
 
-def test_a_window_that_is_run_again_after_its_rows_were_corrected_is_stored_as_it_is_printed(fresh: World) -> None:
+def test_a_window_that_is_run_again_after_its_rows_were_corrected_is_stored_as_it_is_printed(tmp_path: Path) -> None:
     """Also the verdicts of labels whose own rows did not change: their p-values are adjusted by other ones."""
-    calmon(fresh, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1])
+    fresh = pinned_world(tmp_path)
     lost = "UPDATE tickets SET actual = {} WHERE label = 'rare' AND score > 0.5 AND resolved_at >= '2026-08-17'"
     known: dict[str, str] = {}
     for truth in ("7", "1"):
