@@ -25,8 +25,7 @@ COMMANDS = command_page.commands()
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A world with a baseline and three judged weeks; these tests only read it."""
-    made = make_world(tmp_path_factory.mktemp("world"))
-    assert calmon(made, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1]).exit_code == 0
+    made = pinned_world(tmp_path_factory.mktemp("world"))
     assert calmon(made, "backfill", "--from", WEEKS[7], "--to", WEEKS[9]).exit_code == 0
     return made
 

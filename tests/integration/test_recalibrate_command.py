@@ -10,14 +10,13 @@ from typer.testing import CliRunner, Result
 
 from monitor.cli import app
 from monitor.recalibration.score_map import apply_one, load
-from tests.fakes.world import BASELINE, CONFIDENCES, CONFIG, LABELS, WEEKS, World, make_world, rows
+from tests.fakes.world import CONFIDENCES, CONFIG, LABELS, WEEKS, World, make_world, pinned_world, rows
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A world with a baseline and the last three weeks; "slipping" is wrong in two of them."""
-    made = make_world(tmp_path_factory.mktemp("world"))
-    assert calmon(made, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1]).exit_code == 0
+    made = pinned_world(tmp_path_factory.mktemp("world"))
     assert calmon(made, "backfill", "--from", WEEKS[9], "--to", WEEKS[11]).exit_code == 0
     return made
 
