@@ -1,51 +1,16 @@
-"""Queries for pages that show many windows at once. They do not read the details of verdicts and events."""
+"""Queries for pages that show many windows at once. They do not read the details of events."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from sqlalchemy import Connection, Row, func, or_, select
+from sqlalchemy import Connection, func, or_, select
 
-from monitor.core.records import Reason, Schedule, Subject, Verdict, Where, Window
+from monitor.core.records import Schedule, Where
 from monitor.history import tables
-from monitor.history.values import ANY, LabelFilter, label_key, label_of, segment_key, segment_of
-
-_NUMBERS = ("value", "low", "high", "baseline", "change", "change_low", "change_high", "p_adjusted")
-_VERDICT = (
-    "id", "rule", "source", "label", "metric", "population", "outcome", "reason", "severity", "threshold", "n",
-    "windows", "condition", "window_start", "window_end", "window_name", "schedule", *_NUMBERS,
-)  # fmt: skip
-_WINDOW, _NUMBER = _VERDICT.index("window_start"), _VERDICT.index("value")
-
-
-def verdict_lines(
-    connection: Connection,
-    schedule: Schedule,
-    starts: Sequence[datetime],
-    sources: Collection[str],
-    label: LabelFilter = ANY,
-) -> list[Verdict]:
-    """The current verdicts of these windows, with their condition as their only detail: enough for states and marks."""
-    table = tables.verdicts
-    conditions = [table.c.current.is_(True), table.c.source.in_(list(sources)), table.c.schedule == schedule]
-    conditions.append(table.c.window_start.in_(list(starts)))
-    if label is not ANY:
-        conditions.append(table.c.label == label_key(label))
-    found = connection.execute(select(*(table.c[name] for name in _VERDICT)).where(*conditions))
-    window_of = cache(Window)
-    return [_line(row, window_of) for row in found.all()]
-
-
-def _line(row: Row[Any], window_of: Callable[..., Window]) -> Verdict:
-    id, rule, source, label, metric, where, outcome, reason, severity, threshold, n, windows, condition = row[:_WINDOW]
-    return Verdict(
-        id=id, rule=rule, subject=Subject(source, label_of(label)), window=window_of(*row[_WINDOW:_NUMBER]),
-        metric=metric, where=where, outcome=outcome, reason=Reason(reason), severity=severity, threshold=threshold,
-        n=n, windows=windows, detail={"condition": condition}, **dict(zip(_NUMBERS, row[_NUMBER:], strict=True)),
-    )  # fmt: skip
+from monitor.history.values import label_key, segment_key, segment_of
 
 
 class GridNumber(NamedTuple):

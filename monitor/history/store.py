@@ -529,7 +529,6 @@ class Store:
     # Many windows at once, for the pages of the dashboard
 
     grid_numbers = _reading(grid_rows.numbers)
-    verdict_lines = _reading(grid_rows.verdict_lines)
     switch_steps = _reading(grid_rows.switch_steps)
     first_on = _reading(grid_rows.first_on)
     segment_numbers = _reading(grid_rows.segment_numbers)

@@ -81,7 +81,6 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     ),
     "verdicts before": lambda s: s.outcomes_before(VERDICT, WINDOW.start, 26),
     "recording": lambda s: s.save_evaluation(WINDOW, ["tickets"], [], [VERDICT], [], NOW),
-    "verdicts of a label on its page": lambda s: s.verdict_lines("weekly", BETWEEN, ["tickets"], "billing"),
     "labels": lambda s: s.known_labels("tickets"),
     "events of a switch": lambda s: s.switch_events("tickets", "billing", since=NOW),
 }  # fmt: skip

@@ -67,9 +67,9 @@ class LabelHistory:
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
-        """All current verdicts, without their details."""
-        starts = [window.start for window in self.windows]
-        return self.context.store.verdict_lines("weekly", starts, [self.subject.source], self.subject.label)
+        """All current verdicts."""
+        source, label, span = self.subject.source, self.subject.label, (self.windows[0].start, self.week.start)
+        return self.context.store.verdicts(schedule="weekly", source=source, label=label, between=span)
 
     @cached_property
     def estimates(self) -> list[Estimate]:
