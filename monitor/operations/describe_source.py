@@ -167,12 +167,13 @@ def _doubts_about_scores(source: SourceConfig, survey: Survey) -> Iterator[str]:
     greatest = survey.greatest
     if greatest is None:
         return
-    if source.score_scale == 1 and greatest <= 100 and survey.above > survey.rows / 2:
+    percent = "; if these alone are percentages, divide them by 100 in a SELECT" if greatest > 10 else ""
+    if source.score_scale == 1 and percent and greatest <= 100 and survey.above > survey.rows / 2:
         yield f"scores go up to {greatest:g}: if they are in percent, write score_scale: 100"
     elif survey.above:
         yield (
             f"{survey.above:,} of {survey.rows:,} scores are above 1 (up to {greatest!r}), and these rows are "
-            "rejected: find out how they are made; if these alone are percentages, divide them by 100 in a SELECT"
+            f"rejected: find out how they are made{percent}"
         )
     if source.score_scale > 1 and 0 < greatest * source.score_scale <= 1:
         written = greatest * source.score_scale

@@ -165,6 +165,13 @@ class _Column:
         return bool(inside) and sum(inside) >= 0.98 * len(inside)
 
     @property
+    def odd_share(self) -> str:
+        """The name, and the first value that is no score."""
+        read = ((text, _number(text)) for text in self.texts)
+        odd = (text for text, number in read if number is None or not 0 <= number <= 100)
+        return f"{self.name} has values like {next(odd, self.texts[0])}"
+
+    @property
     def is_percent(self) -> bool:
         """Whether most numbers are above 1, and some are far above what a score in [0, 1] may be by mistake."""
         return self.above > len(self.numbers) / 2 and max(self.numbers) > 10
@@ -298,7 +305,9 @@ class _Table:
         score = self._named("score", [c for c in rest if c.is_share and not c.is_truth])
         if score is None:
             numbers = [c for c in rest if c.numbers]
-            return self._unclear("score", "which column is the score (the confidence)?", numbers)
+            named = [c.odd_share for c in rest if plain_name(c.name) in NAMES["score"] and not c.is_empty]
+            like = f" {named[0]}: a score lies between 0 and 1 (or 0 and 100)." if named else ""
+            return self._unclear("score", f"which column is the score (the confidence)?{like}", numbers)
         others = [c for c in rest if c is not score]
         label, truth, actual = self._labels(others)
         if label is None:
@@ -378,9 +387,8 @@ class _Table:
                 f"{question} {first.name} is a number ({form.name}): make dates of it in a SELECT, and give --relation."
             )
         given = f", which do not fit {self.pattern}" if self.pattern is not None else ""
-        return (
-            f"{question} {first.name} has values like {first.texts[0]}{given}: if these are dates, give --date-format."
-        )
+        remedy = "give --date-format" if self.files else "make dates of them in a SELECT, and give --relation"
+        return f"{question} {first.name} has values like {first.texts[0]}{given}: if these are dates, {remedy}."
 
     def _dates(self) -> list[_Column]:
         return [c for c in self.columns if c.patterns]

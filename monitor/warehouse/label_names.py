@@ -20,7 +20,7 @@ def doubts_about_labels(found: Examination, *, only_alike: bool = False) -> Iter
 
     >>> list(doubts_about_labels(Examination({"refund": 60}, {"refund ": 58, "NA": 2})))
     ["truths of 2 rows mean missing ('NA'): make them NULL in a view, or these rows count as wrong", \
-"the label 'refund' and the truth 'refund ' (58 rows) differ by blanks only: write them alike in a view"]
+"the label 'refund' and the truth 'refund ' (58 rows) differ only in blanks: write them alike in a view"]
     """
     predicted, true = found.predicted, found.true
     if found.no_labels and not only_alike:
@@ -35,7 +35,7 @@ def doubts_about_labels(found: Examination, *, only_alike: bool = False) -> Iter
     alike = dict(_alike(predicted, {name: n for name, n in true.items() if name not in missing}))
     for name, (label, how) in alike.items():
         rows = count_of(true[name], "row")
-        yield f"the label {label!r} and the truth {name!r} ({rows}) differ by {how} only: write them alike in a view"
+        yield f"the label {label!r} and the truth {name!r} ({rows}) differ only in {how}: write them alike in a view"
     known = {label for label, _ in alike.values()}
     never_true = {name: n for name, n in predicted.items() if name not in true and name not in known}
     never_predicted = {name: n for name, n in true.items() if name not in {*predicted, *alike, *missing}}
@@ -70,7 +70,16 @@ def _alike(predicted: Mapping[str, int], true: Mapping[str, int]) -> Iterator[tu
 
 
 def _plain(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", _visible(name)).split()).casefold()
+    """The name as people read it: 03, 3,0 and 3 are one."""
+    plain = " ".join(unicodedata.normalize("NFKC", _visible(name)).split()).casefold()
+    return str(number) if (number := _number(plain)) is not None else plain
+
+
+def _number(name: str) -> float | None:
+    try:
+        return float(name.replace(",", "."))
+    except ValueError:
+        return None
 
 
 def _visible(name: str) -> str:
@@ -85,6 +94,8 @@ def _difference(one: str, other: str) -> str:
         return "blanks"
     if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other):
         return "their Unicode form"
+    if _number(one) is not None:
+        return "how the number is written"
     return "capitals" if one.casefold() == other.casefold() else "blanks, capitals or their Unicode form"
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -209,6 +210,23 @@ def test_what_cannot_be_recognised_is_the_question(shape: str, tmp_path: Path) -
     found = proposed(written(tmp_path / "t.csv", rows))
     assert isinstance(found, Unclear), found
     assert found.missing == missing
+
+
+@pytest.mark.parametrize("odd", [-0.2, "0.90f", math.inf])
+def test_a_column_that_has_the_name_of_a_score_and_no_scores_is_named_with_a_value(odd: Any, tmp_path: Path) -> None:
+    rows = [row | {"confidence": odd if number else 0.9} for number, row in enumerate(single())]
+    found = proposed(written(tmp_path / "t.csv", rows))
+    assert isinstance(found, Unclear), found
+    assert f"confidence has values like {odd}: a score lies between 0 and 1 (or 0 and 100)." in found.question
+
+
+def test_dates_that_a_database_cannot_read_are_made_in_a_select(folder: Path) -> None:
+    written(folder / "t.csv", [row | {"resolved_at": "Nov 17th"} for row in single()])
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT * FROM read_csv('t.csv', all_varchar = true)")
+    found = calmon("init", "w.duckdb", "--yes").stderr
+    assert "values like Nov 17th: if these are dates, make dates of them in a SELECT, and give --relation" in found
+    assert "--date-format" not in found
 
 
 @pytest.mark.parametrize("other", ["created_at", "predicted_at", "updated_at"])

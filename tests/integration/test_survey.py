@@ -54,8 +54,16 @@ def test_a_source_is_described_alike_by_every_engine(load: Loader) -> None:
             "1 rejected (0.8%) as score_out_of_range (t4)"
         ), engine
         assert found.doubts == (
-            "1 of 120 scores are above 1 (up to 1.5), and these rows are rejected: find out how they are made; "
+            "1 of 120 scores are above 1 (up to 1.5), and these rows are rejected: find out how they are made",
+        ), engine
+    for engine, doubts in first_doubts(load([*data[:9], data[9] | {"score": 97.0}, *data[10:]])).items():
+        assert doubts == (
+            "1 of 120 scores are above 1 (up to 97.0), and these rows are rejected: find out how they are made; "
             "if these alone are percentages, divide them by 100 in a SELECT",
+        ), engine
+    for engine, doubts in first_doubts(load([row | {"score": 1.00001} for row in data])).items():
+        assert doubts == (
+            "120 of 120 scores are above 1 (up to 1.00001), and these rows are rejected: find out how they are made",
         ), engine
 
 
