@@ -37,14 +37,14 @@ _OF_KIND = {
     VANISHED: "{name} has no rows any more",
     UNCHECKED: "no truth of what acts alone: {many} of {source}",
 }
-_NOT_TOLD = {
-    NotTold.SOURCE_NOT_READ: "its source could not be read",
-    NotTold.REJECTED_ROWS: "too many of its rows were rejected",
-    NotTold.NO_ROWS: "it has no rows",
+NOT_TOLD = {
+    NotTold.SOURCE_NOT_READ: "{its} source could not be read",
+    NotTold.REJECTED_ROWS: "too many of {its} rows were rejected",
+    NotTold.NO_ROWS: "{it_has} no rows",
     NotTold.NO_TRUTH_WHERE_IT_ACTS: "no item that acted alone has a truth",
-    NotTold.NOT_MATURE: "its truths are still coming in",
+    NotTold.NOT_MATURE: "{its} truths are still coming in",
     NotTold.NO_BASELINE: "there is no baseline to compare with",
-    NotTold.TOO_FEW_ROWS: "it has too few rows",
+    NotTold.TOO_FEW_ROWS: "{it_has} too few rows",
 }
 _STEPS = {
     "repair_data": "repair the data",
@@ -272,7 +272,7 @@ def doubt_of(diagnosis: Diagnosis) -> str:
     """Why nothing can be told of the newest window."""
     if diagnosis.reason is None:
         return ""
-    notes, why = diagnosis.notes, _NOT_TOLD[diagnosis.reason]
+    notes, why = diagnosis.notes, NOT_TOLD[diagnosis.reason].format(its="its", it_has="it has")
     if diagnosis.reason is NotTold.NO_ROWS and notes.last_rows:
         usual = f", usually about {count_of(notes.usual_rows, 'row')}" if notes.usual_rows else ""
         renamed = f"; {_name(notes.renamed_to)} appeared then and is like it" if notes.renamed_to else ""

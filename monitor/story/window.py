@@ -7,19 +7,10 @@ from collections.abc import Iterable, Sequence
 from monitor.core.diagnoses import DiagnosisState, NotTold
 from monitor.core.records import Action
 from monitor.core.wording import clean, count_of
-from monitor.story.label import STATE_WORDS, LabelStory, labels_words
+from monitor.story.label import NOT_TOLD, STATE_WORDS, LabelStory, labels_words
 
 ALONE = 6
 """So many labels that cannot be judged for one reason have a line each; more have one line together."""
-_TOGETHER = {
-    NotTold.SOURCE_NOT_READ: "their source could not be read",
-    NotTold.REJECTED_ROWS: "too many of their rows were rejected",
-    NotTold.NO_ROWS: "they have no rows",
-    NotTold.NO_TRUTH_WHERE_IT_ACTS: "no item that acted alone has a truth",
-    NotTold.NOT_MATURE: "their truths are still coming in",
-    NotTold.NO_BASELINE: "there is no baseline to compare with",
-    NotTold.TOO_FEW_ROWS: "they have too few rows",
-}
 _ACTIONS = {
     "slack": "message",
     "disable_automation": "automation off",
@@ -54,9 +45,10 @@ def _doubts(reason: NotTold | None, stories: Sequence[LabelStory]) -> list[str]:
         return [_doubt(story) for story in stories]
     names = labels_words(tuple(story.label or "" for story in labels))
     together = f"{count_of(len(labels), 'label')} of {clean(labels[0].source)} cannot be judged"
+    why = NOT_TOLD[reason].format(its="their", it_has="they have")
     return [
         *(_doubt(story) for story in stories if story.label is None),
-        f"{together}: {_TOGETHER[reason]} in {labels[0].window} ({names})",
+        f"{together}: {why} in {labels[0].window} ({names})",
     ]
 
 
