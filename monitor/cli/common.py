@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import logging
 import os
 import shlex
@@ -25,7 +26,6 @@ from rich.text import Text
 from sqlalchemy.exc import InterfaceError, OperationalError
 
 from monitor.cli.demand import OnDemand
-from monitor.cli.streams import open_closed_streams, write_any_letter
 from monitor.config import log_handler
 from monitor.config.env_file import read_into
 from monitor.config.load import load_config
@@ -364,8 +364,8 @@ def program() -> Any:
 def main() -> None:
     """The entry point of ``calmon``. After an unforeseen error: its traceback without secrets, and SystemExit (1)."""
     atexit.register(_end_quickly)
-    open_closed_streams()
-    write_any_letter()
+    _open_closed_streams()
+    _write_any_letter()
     hide_at_the_edge()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what had begun is stored as failed, as after Ctrl-C
     try:
@@ -379,6 +379,23 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not show a password
         sys.stderr.write(error_text(error))
         raise SystemExit(FAILED) from None
+
+
+def _open_closed_streams() -> None:
+    """Give the null device to a standard stream that was closed.
+
+    Otherwise the next file to be opened, such as the warehouse, gets the stream's number and what libraries print.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # in the order of their numbers: each gets the lowest that is free
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - for the whole process
+
+
+def _write_any_letter() -> None:
+    r"""Write a letter that the encoding of a stream does not have with a backslash, like \xe9."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _end_quickly() -> None:
