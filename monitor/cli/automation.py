@@ -31,6 +31,7 @@ from monitor.core.wording import clean, duration, segment_name
 from monitor.operations.change_switch import change_switch, known_labels, rules_against, stored_sources
 from monitor.operations.label_evidence import known_of
 from monitor.report.console import plain_table
+from monitor.story.switch import command_for
 
 DRY_RUN = (
     "DRY RUN: runs turn nothing off, block nothing and turn nothing on; they store what they would have done "
@@ -450,7 +451,8 @@ def _but_closed(whole: SwitchState, now: datetime) -> str:
     closed = closed_by_source(whole, now)
     if closed is None:
         return ""
-    return f"; it does not act yet: {closed.detail} (`calmon automation enable --source {whole.source}` opens it)"
+    opens = command_for(whole.source, None, enable=True)
+    return f"; it does not act yet: {closed.detail} (`{opens}` opens it)"
 
 
 def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:

@@ -51,13 +51,15 @@ class SwitchStory:
 
 
 def command_for(source: str, label: str | None, *, enable: bool) -> str:
-    """The command that turns automation of a label on or off.
+    """The command that turns automation of a label on or off; without a label the source's own switch.
 
     >>> command_for("tickets", "it support", enable=False)
     "calmon automation disable --source tickets --label 'it support' --reason TEXT"
+    >>> command_for("tickets", None, enable=True)
+    'calmon automation enable --source tickets --reason TEXT'
     """
-    about = "--all" if label is None else f"--label {shlex.quote(label)}"
-    return f"calmon automation {'enable' if enable else 'disable'} --source {shlex.quote(source)} {about} --reason TEXT"
+    about = "" if label is None else f" --label {shlex.quote(label)}"
+    return f"calmon automation {'enable' if enable else 'disable'} --source {shlex.quote(source)}{about} --reason TEXT"
 
 
 def switch_story(
@@ -78,6 +80,7 @@ def switch_story(
     found = effective(state, now, whole=whole, identity=identity)
     proved = _proved(state, found.blocked) if found.allowed else None
     dry = " (dry run: runs change no switch)" if dry_run else ""
+    about = state.label
     if found.allowed:
         story = _on(state, _closed(state, found.blocked, now), against=against)
     elif found.reason in CLOSED_HISTORY:
@@ -90,15 +93,17 @@ def switch_story(
         # the reason in full has the time in it
         story = SwitchStory(f"Automation is off: {CLOCK_IS_BEHIND}", "off", enable_helps=False)
     elif whole is not None and whole.state not in ("never_set", "on"):
+        about = None  # the enable of a label would not open it
         story = SwitchStory(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, None)}")
     elif whole is not None and _is_closed(whole, now):
+        about = None
         story = SwitchStory(_off(whole).words.replace("is off", f"is off for all of {clean(state.source)}", 1))
     else:
         story = _off(state, off_since)
     return replace(
         story, words=story.words + dry, short=story.short + dry if story.short else "", allowed=found.allowed,
         blocked=found.blocked, segments=found.segments, acts_from=None if proved is None else proved.score,
-        command=command_for(state.source, state.label, enable=not found.allowed),
+        command=command_for(state.source, about, enable=not found.allowed),
     )  # fmt: skip
 
 

@@ -164,7 +164,8 @@ def test_a_source_alone_is_its_own_switch_which_stops_all_its_labels(tmp_path: P
         r"\s+", " ", later.stdout
     )
     again = calmon(world, "automation", "enable", "--label", "steady", "--reason", "again")
-    closed = "it does not act yet: the whole source is off (`calmon automation enable --source tickets` opens it)"
+    opens = "calmon automation enable --source tickets --reason TEXT"
+    closed = f"it does not act yet: the whole source is off (`{opens}` opens it)"
     assert closed in re.sub(r"\s+", " ", again.stdout)
     everything = calmon(world, "automation", "enable", "--all", "--reason", "go live").stdout
     assert "does not act yet" not in everything

@@ -66,6 +66,14 @@ def test_a_switch_in_one_line(given: SwitchState, more: dict[str, Any], words: s
     assert found.allowed == words.startswith(("Automation is on", "Automation is left on"))
 
 
+@pytest.mark.parametrize("whole", [WHOLE_OFF, replace(LEFT_ON, label=None, lease_until=NOW - HOUR)])
+def test_where_the_source_is_off_the_command_opens_the_source_and_nothing_else(whole: SwitchState) -> None:
+    assert switch_story(ON, NOW, whole=whole).command == "calmon automation enable --source tickets --reason TEXT"
+    assert switch_story(whole, NOW, whole=None).command == "calmon automation enable --source tickets --reason TEXT"
+    of_label = "calmon automation enable --source tickets --label billing --reason TEXT"
+    assert switch_story(OFF, NOW, whole=None).command == of_label
+
+
 def test_the_end_of_an_enable_is_known_with_its_name() -> None:
     ended = switch_story(replace(LEFT_ON, lease_until=NOW - HOUR), NOW, whole=None)
     assert ended.held_until is None
