@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # submodules are loaded at first use, and most commands never use them
 from scipy.special import ndtr
 
 from monitor.core.counts import BinCounts, Counts
+from monitor.inference.tails import chi_square
 
 Floats = npt.NDArray[np.float64]
 
@@ -172,4 +172,4 @@ def alike(table: Floats) -> float:
 
 def _p_value(statistic: float, freedom: int) -> float:
     """The p-value of a chi-square test; NaN without degrees of freedom."""
-    return float(scipy.stats.chi2.sf(statistic, freedom)) if freedom > 0 else math.nan
+    return chi_square(statistic, freedom) if freedom > 0 else math.nan

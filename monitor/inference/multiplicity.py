@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import scipy  # submodules are loaded at first use, and most commands never use them
+from monitor.inference.tails import benjamini_hochberg
 
 
 def adjust(p_values: Sequence[float], rules: int) -> list[float]:
@@ -20,7 +20,7 @@ def adjust(p_values: Sequence[float], rules: int) -> list[float]:
         raise ValueError(f"rules counts the decision rules of a schedule, at least 1, not {rules}")
     if not p_values:
         return []
-    return [min(1.0, p * rules) for p in scipy.stats.false_discovery_control(p_values).tolist()]
+    return [min(1.0, p * rules) for p in benjamini_hochberg(p_values).tolist()]
 
 
 def simes(p_values: Sequence[float]) -> float:
