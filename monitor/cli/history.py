@@ -45,7 +45,6 @@ FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
 NOTHING = "the history has nothing of that: `calmon report` shows what there is, and `calmon run weekly` adds a week"
 
-
 KNOWN = (*METRICS, *METRIC_OF.values())  # what recalibration would gain is stored with each weekly run, too
 
 HistoryFormat = Literal["table", "csv", "json", "parquet"]

@@ -590,9 +590,8 @@ def _answers_table(table: _Table, begun: _Begun) -> Any:
     answers, typical = begun.answers, begun.typical
     at = answers.automate_at or 0.0
     acting = acting_of(typical, at=[at]) if typical is not None else []
-    unread = table.survey is None
-    nobody = "not known: the data cannot be read yet" if unread else "no row acts today"
-    today = f"today {acting[0].right:.1%}" if acting else nobody
+    unknown = "" if table.survey is not None else "not known: the data cannot be read yet"
+    today = f"today {acting[0].right:.1%}" if acting else unknown or "no row acts today"
     floor, channel = answers.must_be_right, answers.channel
     beyond = "; below it already, so this is an alert at once" if floor and acting and acting[0].right < floor else ""
     sent = "" if os.environ.get("CALMON_SLACK_BOT_TOKEN") else "; stored, not sent, until CALMON_SLACK_BOT_TOKEN is set"
@@ -602,7 +601,7 @@ def _answers_table(table: _Table, begun: _Begun) -> Any:
     other = (
         f"--score-is {EVERY if several else GIVEN}" if several or _could_be_given(table.proposal, table.survey) else ""
     )
-    acts = _acts(acting[0]) if acting else nobody.removesuffix(" acts today")
+    acts = _acts(acting[0]) if acting else unknown or "no row"
     rows = (
         ("the score is of", of_what, other),
         ("acts alone from", f"{_score(at)}: {acts}", "--automate-at .9"),
