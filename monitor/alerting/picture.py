@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from monitor.config.rule_sources import beside_wrong_truths
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.records import Verdict
@@ -50,6 +51,9 @@ def _trend(monitor: Monitor, verdict: Verdict) -> Trend:
     """The trend of the verdict's metric; for a shift test, which has no estimates, that of the ECE."""
     store, subject, window = monitor.store, verdict.subject, verdict.window
     rule = next((r for r in monitor.config.rules if r.id == verdict.rule and r.metric), None)
+    source = monitor.config.sources.get(verdict.subject.source)
+    if rule is not None and source is not None:
+        rule = beside_wrong_truths(rule, source)
     metric, where = (verdict.metric, verdict.where) if rule is not None else ("ece", "all")
     shown = [*windows.before(window, TREND - 1, monitor.config.zone), window]
     span = (min(each.start for each in shown), window.start)

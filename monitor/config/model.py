@@ -123,7 +123,8 @@ class SourceConfig(Strict):
     """One relation of the warehouse and how to read it.
 
     ``unresolved`` says where the waiting rows are, whose truth is not known yet: in ``OWN_RELATION``, in another
-    relation, or (None) nowhere, so that a row without a truth is rejected.
+    relation, or (None) nowhere, so that a row without a truth is rejected. ``truth_error`` is the share of truths that
+    are wrong themselves.
     """
 
     SHAPE: ClassVar[frozenset[str]] = frozenset(
@@ -154,6 +155,7 @@ class SourceConfig(Strict):
     features: tuple[Name, ...] = ()
     sample_size: Annotated[int, Field(ge=500, le=200_000)] = 5_000
     automate_at: Probability = 0.8
+    truth_error: Annotated[float, Field(ge=0.0, lt=0.5)] = 0.0
     labels: Mapping[Filled, LabelConfig] = Field(default_factory=dict)
 
     @model_validator(mode="before")

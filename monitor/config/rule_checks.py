@@ -15,6 +15,7 @@ from monitor.metrics.names import (
     CHANGES_ACCUMULATE,
     EXPECTED,
     GIVES,
+    MOVED_BY_TRUTHS,
     NEEDS,
     TOTALS,
     WHERE_PREDICTED,
@@ -216,6 +217,12 @@ _OF_RULES: tuple[Misfit, ...] = (
         "disable_automation, or metric: mce", "CAL026",
     ),
     Misfit(
+        "of wrong truths", "actions", ("disable_automation", "limit_scores", "block_scores"),
+        "where little is true, wrong truths move {metric} by more than their share, and a source of this rule has "
+        "truth_error: they alone would turn labels off",
+        "actions: [slack], or match: {{source: one without truth_error}}",
+    ),
+    Misfit(
         "of other rows", "actions", ("limit_scores",),
         "limit_scores keeps the scores that are shown to be right, and this rule is not on what acts alone",
         "metric: overconfidence with where: automated, or disable_automation",
@@ -311,6 +318,10 @@ def _kinds_of_rule(rule: Written, about: Sequence[Written]) -> set[str]:
         "of waiting rows": name == "share_to_people",
         "without ranges": _measure(rule) is not None and _measure(rule) not in {"ece", "mce", *EXPECTED},
         "of other rows": name != "automated_accuracy" and rule["where"] != "automated",
+        "of wrong truths": name in NEEDS
+        and not changes
+        and name not in MOVED_BY_TRUTHS
+        and any(source["truth_error"] for source in about),
         "not of labels": scope in ("segments", *OF_SOURCE),
         "limits and more": "limit_scores" in rule.texts("actions"),
         "of a source": subject is not None or scope in OF_SOURCE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from monitor.config.model import OF_BANDS, Config, Rule, SourceConfig
 from monitor.core.records import SCORE_BAND
-from monitor.metrics.names import EXPECTED, can_give
+from monitor.metrics.names import ACCUMULATES, EXPECTED, MOVED_BY_TRUTHS, can_give
 
 
 def can_judge(rule: Rule, source: SourceConfig) -> bool:
@@ -20,6 +20,24 @@ def can_judge(rule: Rule, source: SourceConfig) -> bool:
     # shift tests are of scores and labels
     gives = source.kind != "regression" if rule.metric is None else can_give(source.kind, rule.metric)
     return gives and (rule.scope != "segments" or bool(segment_columns(rule, source)))
+
+
+def beside_wrong_truths(rule: Rule, source: SourceConfig) -> Rule:
+    """The rule with the threshold that wrong truths alone do not pass, in the share that the source states.
+
+    A change needs none: truths were as wrong before.
+
+    >>> tickets = SourceConfig(relation="t", score_is="probability_of_label", truth_error=0.05)
+    >>> beside_wrong_truths(Rule(id="x", metric="ece", threshold=0.08), tickets).threshold
+    0.13
+    >>> beside_wrong_truths(Rule(id="x", metric="accuracy", condition="below", threshold=0.9), tickets).threshold
+    0.85
+    """
+    if not source.truth_error or rule.compares or rule.metric not in MOVED_BY_TRUTHS:
+        return rule
+    falls = rule.condition == "below" or (rule.condition == "accumulated" and ACCUMULATES[rule.metric] == "below")
+    moved = rule.threshold + (-source.truth_error if falls else source.truth_error)
+    return rule.model_copy(update={"threshold": round(moved, 9)})
 
 
 def segment_columns(rule: Rule, source: SourceConfig) -> tuple[str, ...]:

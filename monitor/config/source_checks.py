@@ -27,7 +27,7 @@ _OF_WIDE_TABLES = (
 _VOTE_METHODS = tuple(method for method in get_args(ScoreMethod) if method.startswith("vote_"))
 _OTHER_METHODS = tuple(method for method in get_args(ScoreMethod) if not method.startswith("vote_"))
 _NOT_OF_REGRESSION = (
-    "score_is", "score", "segments", "features", "automate_at", "labels", "costs",
+    "score_is", "score", "segments", "features", "automate_at", "truth_error", "labels", "costs",
     "score_scale", "positive", "negative", "latest_by", "agreement_by", "truth", "wide", "unresolved",
 )  # fmt: skip
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from monitor.config.model import Config, EvaluationConfig, Rule
-from monitor.config.rule_sources import can_judge, segment_columns
+from monitor.config.rule_sources import beside_wrong_truths, can_judge, segment_columns
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.maturity import Maturity
 from monitor.core.records import (
@@ -49,6 +49,7 @@ from monitor.evaluation.small_labels import accumulate_small, small_runs
 from monitor.evaluation.verdicts import decide
 from monitor.evaluation.week_spread import correlations_for
 from monitor.evaluation.window_segments import compare_segments, segments_of
+from monitor.evaluation.wrong_truths import classes_of, with_wrong_truths
 from monitor.metrics import cost
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import point_biserial_core
@@ -202,6 +203,7 @@ def verdicts_of(
     source = config.sources[data.name]
     if not can_judge(rule, source):
         return []
+    stated, rule = rule, beside_wrong_truths(rule, source)
     labels = [
         label
         for label in subjects(data, source)
@@ -232,7 +234,11 @@ def verdicts_of(
         rule_inputs = [input_of(data, None, shifts, most)]
     tests = () if rule.test is None else p_values_of(shifts)
     quick = outcomes_only and rule.metric == "ece" and not rule.is_plain and config.evaluation.interval != "analytic"
-    return _decided(rule, _compared(rule, rule_inputs, data, config, quick=quick), data, config, tests)
+    verdicts = _decided(rule, _compared(rule, rule_inputs, data, config, quick=quick), data, config, tests)
+    if stated.threshold == rule.threshold:
+        return verdicts
+    classes = classes_of(source, data.current.labels)
+    return [with_wrong_truths(each, stated.threshold, source.truth_error, classes) for each in verdicts]
 
 
 def _compared(

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from monitor.config.model import Config, Rule
+from monitor.config.rule_sources import beside_wrong_truths
 from monitor.core.counts import CELLS, Counts, pool
 from monitor.core.promises import Promise, promise_of
 from monitor.core.records import KeptScores, Verdict
@@ -60,7 +61,7 @@ def floor_of(config: Config, source: str, label: str | None) -> float | None:
     """The share of automated decisions that the owner's rules say must be right; None where no rule says so."""
     critical = config.sources[source].is_critical(label)
     floors = [
-        rule.threshold
+        beside_wrong_truths(rule, config.sources[source]).threshold
         for rule in config.rules
         if (rule.metric == "automated_accuracy" or (rule.metric, rule.where) == ("accuracy", "automated"))
         and rule.condition == "below"
@@ -73,7 +74,7 @@ def margin_of(config: Config, source: str, label: str | None) -> float:
     """By how much the scores that act may exceed the truth: the least threshold of a rule on it."""
     critical = config.sources[source].is_critical(label)
     limits = [
-        rule.threshold
+        beside_wrong_truths(rule, config.sources[source]).threshold
         for rule in config.rules
         if (rule.metric, rule.where, rule.condition, rule.scope) == ("overconfidence", "automated", "above", "labels")
         and rule.applies_to(source, label, critical=critical)

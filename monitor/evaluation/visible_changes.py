@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
-from monitor.config.rule_sources import can_judge
+from monitor.config.rule_sources import beside_wrong_truths, can_judge
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, Floats
 from monitor.core.records import Subject, Window
@@ -81,7 +81,7 @@ def visible_changes(
         found
         for rule in (config.rules if rules is None else rules)
         if _is_measured(rule, source, config.evaluation)
-        for found in _of_rule(rule, name, config, typical, baselines, see)
+        for found in _of_rule(beside_wrong_truths(rule, source), name, config, typical, baselines, see)
     ]
 
 

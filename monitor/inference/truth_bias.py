@@ -1,4 +1,4 @@
-"""Whether truths come more often for wrong items than for right ones, or the other way round."""
+"""Truths that come more often for wrong items than for right ones, or are wrong themselves."""
 
 from __future__ import annotations
 
@@ -30,3 +30,15 @@ def truth_bias(strata: Iterable[tuple[int, int, int, int]]) -> tuple[int, float,
     if abs(float(excess.sum())) - 0.5 < SURE * sqrt(float(variance.sum())):
         return None
     return int(total.sum()), float(known_right.sum() / right.sum()), float(known_wrong.sum() / wrong.sum())
+
+
+def share_of_right(measured: float, error: float, classes: int) -> float:
+    """The accuracy, where ``measured`` is that against truths wrong with probability ``error``, each any of the others.
+
+    Below 0 or above 1 where the measured share cannot be one of so many wrong truths.
+
+    >>> round(share_of_right(0.86, error=0.05, classes=2), 6)
+    0.9
+    """
+    by_chance = error / (classes - 1)
+    return (measured - by_chance) / (1 - error - by_chance)

@@ -107,6 +107,11 @@ ECES: frozenset[str] = frozenset(name for name in NEEDS if name.split("_at_")[0]
 LEAST_ROWS_OF_ECE = 125
 """The fewest rows in which an ECE is tested: in fewer, very small p-values of it are too frequent."""
 
+MOVED_BY_TRUTHS: frozenset[str] = ECES | EXPECTED | {
+    "mce", "brier", "overconfidence", "error_rate", "accuracy", "automated_accuracy", "precision",
+}  # fmt: skip
+"""Metrics that wrong truths in a share of the rows move by at most that share; others by more, where little is true."""
+
 CONTRACT = ("ece", "mce", "brier", "nll", "roc_auc", "pr_auc", "accuracy", "overconfidence", "false_negative_rate")
 """The metrics that are in every JSON document of a run."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.config.model import Config, Rule
+from monitor.config.rule_sources import beside_wrong_truths
 from monitor.context import Monitor
 from monitor.core.audits import AuditedItem
 from monitor.core.promises import Promise, promise_of
@@ -48,7 +49,7 @@ def rule_of(config: Config, source: str) -> Rule:
     for rule in config.rules:
         asked = (rule.metric, rule.where, rule.scope) == ("overconfidence", "automated", "labels")
         if rule.accumulates and asked and rule.match.source in (None, source):
-            return rule
+            return beside_wrong_truths(rule, config.sources[source])
     raise NothingToPlan(
         f"no rule of {clean(source)} adds up evidence: a plan needs one like lasting-overconfidence "
         "(metric: overconfidence, where: automated, condition: accumulated)"

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from monitor.config.model import Config
+from monitor.config.rule_sources import beside_wrong_truths
 from monitor.core import windows
 from monitor.core.baseline import Baseline, References, comparable_versions, edges_of
 from monitor.core.counts import Counts, bin_counts, equal_width_edges
@@ -218,7 +219,7 @@ def _trend(
     first = min((e.window.start for e in mine), default=material.window.start)
     critical = source is not None and source.is_critical(subject.label)
     rules = [
-        rule
+        rule if source is None else beside_wrong_truths(rule, source)
         for rule in config.rules_for(material.window.schedule)
         if rule.applies_to(subject.source, subject.label, critical=critical)
     ]

@@ -325,6 +325,19 @@ def _windows(verdict: Verdict, passed: bool | None) -> str:
     return "; ".join(answers)
 
 
+def _truth_error(verdict: Verdict, passed: bool | None) -> str:
+    """Only where the source states how many truths are wrong: what they alone can make, and what is left."""
+    facts = verdict.detail.get("truth_error")
+    if facts is None:
+        return ""
+    name, share, limits = title(verdict.metric), facts["share"], facts.get("without")
+    left = "" if limits is None else f"; without them it would be {number(limits[0])} ({_span(*limits[1:])})"
+    return (
+        f"{share:.4g} by `truth_error` in alerts.yaml, which alone can move {name} by as much, so that the limit is "
+        f"{number(verdict.threshold)} where the rule says {number(facts['stated'])}{left}"
+    )
+
+
 def _since_words(verdict: Verdict) -> str:
     since = clean(str(verdict.detail.get("since")))
     if verdict.detail.get("suspected"):
@@ -660,6 +673,7 @@ _FACTS: Mapping[str, tuple[str, _Answer, tuple[str, ...]]] = {
             "segments_named",
         ),
     ),
+    "truth_error": ("How many truths are wrong themselves?", _truth_error, ("truth_error",)),
     "small_labels": ("Which labels are judged together?", _small_labels, ("small_labels", "likeliest")),
     "week_effect": ("By how much do weeks differ?", _week_effect, ("week_effect", "baseline_weeks")),
 }

@@ -12,7 +12,7 @@ from datetime import datetime
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold, Since
 from monitor.core.records import BURST, UNCHECKED, VANISHED, Incident, Subject, Verdict
-from monitor.core.wording import clean, count_of, ending, isolated, moment, percent, segment_name, who
+from monitor.core.wording import clean, count_of, ending, isolated, moment, percent, points, segment_name, who
 from monitor.story.incident import silence_words
 from monitor.story.switch import SwitchStory
 
@@ -193,13 +193,14 @@ def headline_of(
 
 def facts_of(diagnosis: Diagnosis, lead: Verdict | None) -> str:
     """What was measured: of the rows that act since it began, else what the leading rule found."""
-    cost = diagnosis.cost
+    cost, facts = diagnosis.cost, {} if lead is None else lead.detail.get("truth_error", {})
+    wrong = f", of which wrong truths make at most {points(facts['share'])}" if facts else ""
     if cost is None:
-        return "" if lead is None else ending(lead).removeprefix("is ")
+        return "" if lead is None else ending(lead).removeprefix("is ") + wrong
     acted = "that acted" if cost.acted else "that would have acted"
     return (
         f"{percent(cost.correct)} right, scores claimed {percent(cost.claimed)} "
-        f"({count_of(round(cost.items), 'item')} {acted})"
+        f"({count_of(round(cost.items), 'item')} {acted}){wrong}"
     )
 
 

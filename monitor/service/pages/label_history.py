@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from monitor.config.model import Rule, SourceConfig
+from monitor.config.rule_sources import beside_wrong_truths
 from monitor.core.baseline import Baseline, References, comparable_versions
 from monitor.core.counts import Counts
 from monitor.core.page_paths import drift_file, drift_path
@@ -63,7 +64,8 @@ class LabelHistory:
         source, label = self.source, self.subject.label
         critical = source is not None and source.is_critical(label)
         weekly = self.context.config.rules_for("weekly")
-        return [rule for rule in weekly if rule.applies_to(self.subject.source, label, critical=critical)]
+        mine = [rule for rule in weekly if rule.applies_to(self.subject.source, label, critical=critical)]
+        return mine if source is None else [beside_wrong_truths(rule, source) for rule in mine]
 
     @cached_property
     def verdicts(self) -> list[Verdict]:

@@ -1,0 +1,46 @@
+"""What truths that are wrong themselves, in the share that a source states, make of a verdict's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from monitor.config.model import SourceConfig
+from monitor.core.records import Verdict
+from monitor.inference.truth_bias import share_of_right
+
+_ACCURACIES = ("accuracy", "automated_accuracy", "precision")
+
+
+def classes_of(source: SourceConfig, labels: Collection[str | None]) -> int:
+    """How many values a truth has: yes and no, or one of the labels."""
+    if source.kind == "multilabel" or "actual" in source.columns:
+        return 2
+    return max(2, len(set(labels) - {None}))
+
+
+def with_wrong_truths(verdict: Verdict, stated: float, error: float, classes: int) -> Verdict:
+    """The verdict with what its threshold is without wrong truths, and its value as it would be without them.
+
+    ``without`` has the value and its limits, where the metric says how many are right; otherwise it is not known.
+    """
+    values = (verdict.value, verdict.low, verdict.high)
+    without = [None if value is None else _without(verdict, value, error, classes) for value in values]
+    facts: dict[str, Any] = {"share": error, "stated": stated}
+    facts |= {"without": without} if None not in without else {}
+    return replace(verdict, detail={**verdict.detail, "truth_error": facts})
+
+
+def _without(verdict: Verdict, value: float, error: float, classes: int) -> float | None:
+    """The value against true truths, no share beyond 0 and 1."""
+    claimed = verdict.detail.get("promised")
+    if verdict.metric in _ACCURACIES:
+        return _right(value, error, classes)
+    if verdict.metric == "overconfidence" and claimed is not None:
+        return float(claimed) - _right(float(claimed) - value, error, classes)
+    return None
+
+
+def _right(measured: float, error: float, classes: int) -> float:
+    return min(max(share_of_right(measured, error, classes), 0.0), 1.0)
