@@ -15,13 +15,13 @@ from monitor.cli import common as cli
 from monitor.cli.runs import bar
 from monitor.config.load import load_config
 from monitor.core.records import Subject
-from monitor.core.wording import count_of
+from monitor.core.wording import count_of, percent
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
 from monitor.operations.replay import model
 from monitor.operations.replay import replay as replaying
 from monitor.operations.replay.document import document, where_of
-from monitor.operations.replay.model import NEVER_READ, LeftOut, Missing, Pair, Replay, Seen, Side
+from monitor.operations.replay.model import NEVER_READ, LeftOut, Missing, Opened, Pair, Replay, Seen, Side
 from monitor.operations.replay.plan import ReplayRefused, plan_of
 from monitor.operations.replay.results import only_of
 from monitor.report.console import plain_table
@@ -127,12 +127,18 @@ def _incidents_table(pairs: Sequence[Pair]) -> Table:
         for opened in filter(None, (pair.present, pair.proposed)):
             one = opened.incident
             span = one.opened_window, one.resolved_window or "still open"
-            rows.append((one.severity, ", ".join(one.rules), *span, _WORDS[opened.switch]))
+            rows.append((one.severity, ", ".join(one.rules), *span, _switched(opened)))
         severity, rules, *rest = (" → ".join(dict.fromkeys(values)) for values in zip(*rows, strict=True))
         name = Subject(incident.source, incident.label).name
         style = "" if where_of(pair) == "both" else "bold"
         table.add_row(*cli.cells(where_of(pair), severity, name, rules, *rest), style=style)
     return table
+
+
+def _switched(opened: Opened) -> str:
+    kept = opened.limit if opened.switch == "blocked" else None
+    safe = kept and f": {percent(kept.share)} acts on, from {kept.score:g}, {percent(kept.correct)} right"
+    return f"{_WORDS[opened.switch]}{safe or ''}"
 
 
 def _timelines_table(found: Replay) -> Table:

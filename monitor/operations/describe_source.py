@@ -13,7 +13,8 @@ from monitor.config.relation import is_files
 from monitor.core.records import IN_NO_WINDOW, RejectedRows, RejectReason
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_words import sentence
-from monitor.core.wording import LABEL_LENGTH, clean, count_of, from_to
+from monitor.core.unresolved import UnresolvedRows
+from monitor.core.wording import LABEL_LENGTH, clean, count_of, from_to, percent
 from monitor.operations.collect import with_whole
 from monitor.warehouse.dates import in_words, remedy_for
 from monitor.warehouse.examination import Examination, Join
@@ -41,9 +42,11 @@ class Description:
 def describe(warehouse: Warehouse, name: str, source: SourceConfig, reading: Reading) -> Description:
     """Describe a source: its whole relation, and ``reading``, its last ready window. Raises the errors of a reading."""
     survey, found = warehouse.survey(name, source), warehouse.examine(name, source)
+    rows = None if source.unresolved is None else warehouse.unresolved(name, source, reading.window)
     doubts = (
         *doubts_about(source, survey), *_empty_window(survey, reading), *_hidden(source), *doubts_about_labels(found),
         *_doubts_about_rows(source, found),
+        *(() if rows is None else _doubts_about_acting(rows)),
     )  # fmt: skip
     joined = "" if found.join is None else f"; {_join_in_words(found.join)}"
     return Description(f"{data_in_words(survey)}{joined}", window_in_words(reading), doubts, survey)
@@ -178,6 +181,25 @@ def _doubts_about_scores(source: SourceConfig, survey: Survey) -> Iterator[str]:
     if source.score_scale > 1 and 0 < greatest * source.score_scale <= 1:
         written = greatest * source.score_scale
         yield f"no score is above {written:g}, so score_scale: {source.score_scale:g} does not fit: leave it out"
+
+
+def _doubts_about_acting(rows: UnresolvedRows) -> Iterator[str]:
+    """Items that act alone, and have a truth less than half as often as others: nobody looks at them."""
+    known, waiting = rows.resolved_of(None), rows.waiting_of(None)
+    acting, waits = known.where("automated").rows, waiting.where("automated").rows
+    total, others = acting + waits, known.rows + waiting.rows - acting - waits
+    if total >= ENOUGH_TRUTHS and others and 2 * acting / total < (known.rows - acting) / others:
+        shares = {
+            label: (rows.resolved_of(label).where("automated").rows, rows.waiting_of(label).where("automated").rows)
+            for label in rows.labels
+        }
+        fewest = sorted((done / (done + left), -left, label) for label, (done, left) in shares.items() if done + left)
+        named = ", ".join(f"{clean(label)} {percent(share)}" for share, _, label in fewest[:SHOWN_LABELS])
+        yield (
+            f"of {total:,} rows of {rows.window.name} that act alone {percent(acting / total)} have a truth, of the "
+            f"others {percent((known.rows - acting) / others)} (least: {named}): "
+            "`calmon audit plan` says how many to check"
+        )
 
 
 def _doubts_about_truths(source: SourceConfig, survey: Survey) -> Iterator[str]:

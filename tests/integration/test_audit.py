@@ -19,6 +19,7 @@ from monitor.inference.sequential import evidence_needed, restarted
 from monitor.inference.truth_bias import truth_bias
 from monitor.operations.audit import rows_to_see
 from monitor.operations.change_switch import SwitchChange, operate
+from monitor.operations.describe_source import describe
 from tests.fakes.world import CONFIG, WEEKS, World, make_world, rows, write_duckdb
 
 SOURCE = ("--source", "tickets")
@@ -170,6 +171,23 @@ def test_what_people_found_is_the_truth_of_what_acts(audited: World, tmp_path: P
         assert counts.w.sum() == pytest.approx(acting)
         assert counts.wy.sum() / counts.w.sum() == pytest.approx(np.mean(right))
         assert counts.effective_rows == pytest.approx(len(right))
+
+
+def doubts_of(world: World) -> list[str]:
+    with world.opened() as opened:
+        source, week = opened.config.sources["tickets"], named("weekly", WEEKS[8], UTC)
+        reading = opened.warehouse.read("tickets", source, week, now=opened.clock(), whole=False)
+        return [each for each in describe(opened.warehouse, "tickets", source, reading).doubts if "act alone" in each]
+
+
+def test_a_check_says_where_truth_is_missing(audited: World, world: World) -> None:
+    (said,) = doubts_of(audited)
+    acting = int((rows()[lambda f: f["item"].str.startswith(WEEKS[8])]["score"] >= 0.8).sum())
+    assert said.startswith(
+        f"of {acting:,} rows of {WEEKS[8]} that act alone 0.0% have a truth, of the others 100% (least: "
+    )
+    assert all(f"{label} 0.0%" in said for label in ("rare", "slipping", "steady"))
+    assert not doubts_of(world), "where all have a truth as often as each other nothing is said"
 
 
 def test_what_nobody_checks_for_two_weeks_is_one_incident_until_people_do(audited: World, tmp_path: Path) -> None:

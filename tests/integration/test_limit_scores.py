@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -118,6 +119,17 @@ def test_the_advice_names_the_same_score(limited: World) -> None:
     assert "From 0.98 on its items are shown to be right as their scores say, less 5 points; not from lower" in told
     strict = json.loads(calmon(limited, *words, "--must-be-right", "0.999", "--json").stdout)
     assert strict["safe_from"] is None
+
+
+def test_a_replay_says_what_would_have_gone_on(limited: World) -> None:
+    words = ("replay", "--rules", str(limited.folder / "alerts.yaml"), "--weeks", "2", "--to", WEEKS[FROM])
+    (pair,) = json.loads(calmon(limited, *words, "--json").stdout)["incidents"]
+    with limited.opened() as monitor:
+        kept = monitor.store.switch("tickets", "slipping").kept
+    assert pair["proposed"]["automation"] == "blocked"
+    assert pair["proposed"]["limit"] == asdict(kept)
+    told = " ".join(calmon(limited, *words).stdout.split())
+    assert "49% acts on, from 0.98, 98% right" in told
 
 
 def test_it_comes_back_after_good_weeks_and_not_before(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from monitor.core.records import Subject
@@ -55,7 +56,7 @@ def _opened(opened: Opened) -> dict[str, Any]:
     incident = opened.incident
     span = {"opened": incident.opened_window, "resolved": incident.resolved_window}
     rest = {name: getattr(incident, name) for name in ("severity", "reopened")} | {"rules": list(incident.rules)}
-    return span | rest | {"automation": opened.switch or None}
+    return span | rest | {"automation": opened.switch or None, "limit": opened.limit and asdict(opened.limit)}
 
 
 def _timeline(side: Side, subject: Subject) -> list[Seen | None] | None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
-from monitor.core.records import Incident, Schedule, Subject, Window
+from monitor.core.records import Incident, KeptScores, Schedule, Subject, Window
 
 SideName = Literal["present", "proposed"]
 Switched = Literal["off", "blocked", "segments", ""]
@@ -57,13 +57,15 @@ class Omitted:
 class Opened:
     """One incident of one file, from the start of the window that opened it to the start of the one that resolved it.
 
-    ``end`` is None if it was still open at the end. ``switch`` says what its breaches would have done to automation.
+    ``end`` is None if it was still open at the end. ``switch`` says what its breaches would have done to automation,
+    ``limit`` from which score it was last shown to be safe (``limit_scores``).
     """
 
     incident: Incident
     start: datetime
     end: datetime | None
     switch: Switched
+    limit: KeptScores | None = None
 
     def overlaps(self, other: Opened) -> bool:
         """Whether both are about the same subject and overlap in time."""

@@ -37,7 +37,12 @@ from monitor.operations.replay.plan import Part, ReplayPlan
 from monitor.operations.replay.results import side_by_side, side_of
 
 Progress = Callable[[str], None]
-_NEEDED = ("blocked", "newest_alone", "turns_off")  # keys of a verdict's detail that switches and incidents need
+_NEEDED = (
+    "blocked",
+    "limit",
+    "newest_alone",
+    "turns_off",
+)  # keys of a verdict's detail that switches and incidents need
 _FROM_COUNTS = frozenset(
     {
         *((test, "score") for test in ("ks", "psi", "wasserstein", "jensen_shannon")),

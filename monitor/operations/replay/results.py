@@ -11,7 +11,7 @@ from monitor.config.model import Config
 from monitor.config.rule_sources import acting_rules
 from monitor.core import windows
 from monitor.core.diagnoses import Diagnosis
-from monitor.core.records import LIMITING, Incident, Severity, Subject, Verdict, Window
+from monitor.core.records import LIMITING, Incident, KeptScores, Severity, Subject, Verdict, Window
 from monitor.evaluation.diagnosis import outline_of
 from monitor.incidents.findings import decisions
 from monitor.operations.replay.model import (
@@ -59,9 +59,11 @@ def incidents_of(config: Config, judged: Iterable[tuple[Window, Sequence[Verdict
                 before = found.get(incident.id, Opened(incident, window.start, None, ""))
                 about = [v for v in own if v.subject.label in (incident.labels or (incident.label,))]
                 stronger = max((before.switch, *map(switched_by, about)), key=_SWITCHED.index)
+                limits = [KeptScores(**v.detail["limit"]) for v in about if v.detail.get("limit")]
                 found[incident.id] = Opened(
-                    incident, before.start, None if incident.is_open else window.start, stronger
-                )
+                    incident, before.start, None if incident.is_open else window.start, stronger,
+                    limits[0] if limits else before.limit,
+                )  # fmt: skip
     return sorted(found.values(), key=lambda each: (each.start, each.incident.fingerprint))
 
 
