@@ -12,9 +12,9 @@ import typer
 
 from monitor.cli import common as cli
 from monitor.config.model import Config
+from monitor.context import Monitor
 from monitor.core.records import Window
 from monitor.core.wording import count_of
-from monitor.history.store import Store
 from monitor.operations.audit import LabelPlan, NothingToPlan, draw, plan, sheet_of
 from monitor.operations.import_audit import import_audit
 from monitor.report.console import plain_table
@@ -42,19 +42,19 @@ def plan_command(
     json_output: cli.JsonFlag = False,
 ) -> None:
     """How many random items of each label people must check in a week, so that a fall of its accuracy is seen."""
-    with cli.store() as store:
-        config = cli.configuration()
-        window = cli.window_of(config, "weekly", week)
-        found = _planned(store, config, source, window, fall, weeks, checks)
+    with cli.monitor() as opened:
+        window = cli.window_of(opened.config, "weekly", week)
+        found = _planned(opened, source, window, fall, weeks, checks)
     if json_output:
         rows = [{"source": name, **asdict(each)} for name, of in found.items() for each in of]
         typer.echo(json.dumps({"week": window.name, "fall": fall, "labels": rows}, indent=1, ensure_ascii=False))
         return
     for name, of in found.items():
         (title,) = cli.cells(f"{name}: to see a fall of {100 * fall:g} points, by the rows of {window.name}")
-        table = plain_table("label", "check a week", "seen after", "acted, truth known", title=title)
+        table = plain_table("label", "acted", "truth known", "check a week", "seen after", title=title)
         for each in of:
-            table.add_row(*cli.cells(each.label), f"{each.checks:,}", f"{each.weeks:.1f} weeks", f"{each.truths:,}")
+            numbers = (f"{number:,}" for number in (each.acted, each.truths, each.checks))
+            table.add_row(*cli.cells(each.label), *numbers, f"{each.weeks:.1f} weeks")
         cli.out.print(table)
         total = count_of(sum(each.checks for each in of), "item")
         cli.out.print(
@@ -65,11 +65,11 @@ def plan_command(
 
 
 def _planned(
-    store: Store, config: Config, source: str | None, window: Window, fall: float, weeks: int, checks: int | None
+    monitor: Monitor, source: str | None, window: Window, fall: float, weeks: int, checks: int | None
 ) -> dict[str, list[LabelPlan]]:
-    names = _sources(config, source, checks)
+    names = _sources(monitor.config, source, checks)
     try:
-        return {name: plan(store, config, name, window, fall, weeks=weeks, total=checks) for name in names}
+        return {name: plan(monitor, name, window, fall, weeks=weeks, total=checks) for name in names}
     except NothingToPlan as error:
         raise cli.fail(str(error)) from error
 

@@ -55,6 +55,10 @@ class UnresolvedRows:
         """The rows of a label (None: of all labels together) whose truth is known."""
         return _of(self.resolved, label)
 
+    def acting(self, label: str | None) -> int:
+        """The rows of a label (None: of all labels) that act alone, with and without a truth."""
+        return sum(of.where("automated").rows for of in (self.waiting_of(label), self.resolved_of(label)))
+
     def rows(self, label: str | None) -> int:
         """All usable rows of a label (None: of all labels) that were predicted in the window."""
         return self.waiting_of(label).rows + self.resolved_of(label).rows

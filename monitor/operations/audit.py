@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,6 @@ from monitor.core.audits import AuditedItem
 from monitor.core.promises import Promise, promise_of
 from monitor.core.records import Window
 from monitor.core.wording import clean
-from monitor.history.store import Store
 from monitor.inference.sequential import evidence_needed, would_be_seen
 
 POWER = 0.8
@@ -32,11 +31,12 @@ class NothingToPlan(Exception):
 class LabelPlan:
     """What a label needs: ``rows`` checked items in all, by ``checks`` a week seen after ``weeks``.
 
-    ``truths`` are the items that acted in the newest week and whose truth is known; these need not be a random part.
-    ``claimed`` is their mean score.
+    Of ``acted`` items of the newest week ``truths`` have a truth; these need not be a random part. ``claimed`` is their
+    mean score. No more can be checked than act.
     """
 
     label: str
+    acted: int
     truths: int
     claimed: float
     rows: int
@@ -74,14 +74,15 @@ def rows_to_see(claimed: float, fall: float, margin: float, needed: float) -> in
 
 
 def plan(
-    store: Store, config: Config, source: str, window: Window, fall: float, *, weeks: float, total: int | None = None
+    monitor: Monitor, source: str, window: Window, fall: float, *, weeks: float, total: int | None = None
 ) -> list[LabelPlan]:
     """What each label of a source needs so that a ``fall`` is seen within ``weeks``, or with ``total`` checks a week.
 
     Of a given total all labels see a fall after the same time, which is the shortest for the slowest of them. Raises
-    :class:`NothingToPlan`.
+    :class:`NothingToPlan` and reading errors.
     """
-    reading = store.load_reading(window.schedule, window.start, source)
+    config = monitor.config
+    reading = monitor.store.load_reading(window.schedule, window.start, source)
     acting = {
         label: promise
         for label, counts in ({} if reading is None else reading.labels).items()
@@ -101,13 +102,34 @@ def plan(
             f"{rule.id} allows {100 * rule.threshold:g} points: a fall of {100 * fall:g} is never seen; "
             "plan for a larger one with --fall"
         )
-    span = weeks if total is None else max(sum(known.values()) / total, 1.0)
-    return [_of_label(label, acting[label], count, span) for label, count in sorted(known.items())]
+    settings = config.sources[source]
+    waits = None if settings.unresolved is None else monitor.warehouse.unresolved(source, settings, window)
+    acted = {label: of.rows if waits is None else waits.acting(label) for label, of in acting.items()}
+    span = weeks if total is None else weeks_for(total, known, acted)
+    checks = {label: max(1, min(math.ceil(count / span - 1e-9), acted[label])) for label, count in known.items()}
+    return [
+        LabelPlan(label, acted[label], of.rows, of.promised, known[label], checks[label], known[label] / checks[label])
+        for label, of in sorted(acting.items())
+    ]
 
 
-def _of_label(label: str, acting: Promise, rows: int, span: float) -> LabelPlan:
-    checks = math.ceil(rows / span - 1e-9)
-    return LabelPlan(label, acting.rows, acting.promised, rows, checks, rows / checks)
+def weeks_for(total: float, rows: Mapping[str, int], acted: Mapping[str, int]) -> float:
+    """After how many weeks ``total`` checks a week have looked at ``rows`` of each label, but at most all that acted.
+
+    >>> weeks_for(100, {"a": 300, "b": 100}, {"a": 500, "b": 500})
+    4.0
+    >>> weeks_for(100, {"a": 300, "b": 100}, {"a": 20, "b": 90})
+    1.25
+    """
+    left, most = dict(rows), total
+    while left:
+        span = max(sum(left.values()) / most, 1.0) if most > 0 else math.inf
+        whole = {label for label, count in left.items() if count / span > acted[label]}
+        if not whole:
+            return span
+        most -= sum(acted[label] for label in whole)
+        left = {label: count for label, count in left.items() if label not in whole}
+    return 1.0
 
 
 def draw(
@@ -119,8 +141,8 @@ def draw(
     Of each label as many as :func:`plan` says, or ``each``. Another ``seed`` draws other items. Raises
     :class:`NothingToPlan` and reading errors.
     """
-    config, store = monitor.config, monitor.store
-    planned = plan(store, config, source, window, fall, weeks=weeks, total=total) if each is None else []
+    config = monitor.config
+    planned = plan(monitor, source, window, fall, weeks=weeks, total=total) if each is None else []
     most = max((label.checks for label in planned), default=0) if each is None else each
     words = f"{seed} {window.name}"
     try:
@@ -133,7 +155,7 @@ def draw(
         ) from error
     if each is None:  # in the order of the draw
         found = [item for of in planned for item in [one for one in found if one.label == of.label][: of.checks]]
-    store.keep_drawn(found)
+    monitor.store.keep_drawn(found)
     return found
 
 

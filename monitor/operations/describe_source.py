@@ -185,20 +185,16 @@ def _doubts_about_scores(source: SourceConfig, survey: Survey) -> Iterator[str]:
 
 def _doubts_about_acting(rows: UnresolvedRows) -> Iterator[str]:
     """Items that act alone, and have a truth less than half as often as others: nobody looks at them."""
-    known, waiting = rows.resolved_of(None), rows.waiting_of(None)
-    acting, waits = known.where("automated").rows, waiting.where("automated").rows
-    total, others = acting + waits, known.rows + waiting.rows - acting - waits
-    if total >= ENOUGH_TRUTHS and others and 2 * acting / total < (known.rows - acting) / others:
-        shares = {
-            label: (rows.resolved_of(label).where("automated").rows, rows.waiting_of(label).where("automated").rows)
-            for label in rows.labels
-        }
-        fewest = sorted((done / (done + left), -left, label) for label, (done, left) in shares.items() if done + left)
-        named = ", ".join(f"{clean(label)} {percent(share)}" for share, _, label in fewest[:SHOWN_LABELS])
+    known = {label: rows.resolved_of(label).where("automated").rows for label in (None, *rows.labels)}
+    total, decided = rows.acting(None), rows.resolved_of(None).rows - known[None]
+    others = rows.rows(None) - total
+    if total >= ENOUGH_TRUTHS and others and 2 * known[None] / total < decided / others:
+        acting = {label: rows.acting(label) for label in rows.labels if rows.acting(label)}
+        fewest = sorted(acting, key=lambda label: (known[label] / acting[label], -acting[label]))[:SHOWN_LABELS]
+        named = ", ".join(f"{clean(label)} {percent(known[label] / acting[label])}" for label in fewest)
         yield (
-            f"of {total:,} rows of {rows.window.name} that act alone {percent(acting / total)} have a truth, of the "
-            f"others {percent((known.rows - acting) / others)} (least: {named}): "
-            "`calmon audit plan` says how many to check"
+            f"of {total:,} rows of {rows.window.name} that act alone {percent(known[None] / total)} have a truth, of "
+            f"the others {percent(decided / others)} (least: {named}): `calmon audit plan` says how many to check"
         )
 
 

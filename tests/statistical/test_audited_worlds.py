@@ -111,7 +111,7 @@ def play(folder: Path, seed: int, found: Found) -> None:
                 else:
                     found.false += 1
             if number == GOOD - 1:
-                of = plan(monitor.store, monitor.config, "tickets", window, FAULT, weeks=1)
+                of = plan(monitor, "tickets", window, FAULT, weeks=1)
                 planned = {each.label: each.rows / CHECKS for each in of if each.label in WRONG}
     found.planned += planned.values()
     found.seen += [first.get(label, len(WEEKS)) for label in planned]
