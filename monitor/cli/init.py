@@ -56,6 +56,7 @@ from monitor.operations.propose_source import (
     read_by_name,
     with_truth,
 )
+from monitor.operations.read_text import ENGINES, reading_text
 from monitor.operations.recognise_tables import Found, joined_by, lacks_truth, recognised, truths_elsewhere
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.console import plain_table
@@ -281,13 +282,21 @@ def _found(
     if relation is None:
         found = _table(warehouse, named, ask=ask)
         if truth is None and found.truth is not None:
-            return found
+            return _joined(warehouse, found, on)
         relation = found.relation
     if truth is not None:
         return Found(relation, truth, _keys(warehouse.samples(relation), warehouse.samples(truth), on))
     if not lacks_truth(propose(warehouse.samples(relation), named, files=is_files(relation))):
         return Found(relation)
-    return _with_truths(warehouse, relation, named, ask=ask) or Found(relation)
+    found = _with_truths(warehouse, relation, named, ask=ask) or Found(relation)
+    return _joined(warehouse, found, on)
+
+
+def _joined(warehouse: Warehouse, found: Found, on: str | None) -> Found:
+    """The tables with the columns that join them, where a person says by which, or has to."""
+    if found.truth is None or (found.on and on is None):
+        return found
+    return replace(found, on=_keys(warehouse.samples(found.relation), warehouse.samples(found.truth), on))
 
 
 def _table(warehouse: Warehouse, named: dict[str, str], *, ask: bool) -> Found:
@@ -353,8 +362,8 @@ def _keys(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample], o
         its = [column.name for column in truths]
         shared = [column.name for column in predictions if column.name in its]
         raise cli.UsageError(
-            f"by which column are the two joined? Give --on COLUMN, or --on theirs=its; both have: "
-            f"{', '.join(shared) or 'none'}; the truth's are: {', '.join(its)}"
+            f"by which column are the predictions and what came true joined? Give --on COLUMN, or --on theirs=its; "
+            f"both have: {', '.join(shared) or 'none'}; the truth's are: {', '.join(its)}"
         )
     return found
 
@@ -376,23 +385,42 @@ def _table_of(
     warehouse: Warehouse, name: str, found: Found, named: dict[str, str], score_is: str | None, *, ask: bool
 ) -> _Table:
     """How a table is read: from its first rows, then from what all rows show, then from what a score is of."""
+    files, numbers = is_files(found.relation), is_files(found.relation, csv=False)
     columns = warehouse.samples(found.relation)
     if found.truth is not None:
         columns = with_truth(columns, warehouse.samples(found.truth))
-    files = is_files(found.relation)
-    table = _Table(found, columns, _proposal(columns, named, Seen(), files=files, ask=ask), None, GIVEN)
+    elif warehouse.engine in ENGINES and not files:
+        select = _reading_text(warehouse.engine, found.relation, columns, named, ask=ask)
+        if select is not None:
+            cli.out.print(Text("text is read as numbers and dates, by the SELECT that is relation in alerts.yaml"))
+            found, columns = replace(found, relation=select), warehouse.samples(select)
+    proposal = _proposal(columns, named, Seen(), files=files, ask=ask, numbers=numbers)
+    table = _Table(found, columns, proposal, None, GIVEN)
     survey = _survey(warehouse, name, found.relation, table.settings)
     if survey is None:
         return table
     waiting = found.truth is None and 0 < survey.truths < survey.rows
     seen = Seen(repeated=survey.items * SEVERAL_ROWS < survey.rows, waiting=waiting)
-    proposal = _proposal(columns, named, seen, files=files, ask=ask)
+    proposal = _proposal(columns, named, seen, files=files, ask=ask, numbers=numbers)
     if _could_be_given(proposal, survey):
         fits = survey.least is not None and survey.least >= 0.5
         of_what = score_is or _of_what(survey, GIVEN if fits else EVERY, ask=ask)
-        proposal = _proposal(columns, named, replace(seen, given=of_what == GIVEN), files=files, ask=ask)
+        proposal = _proposal(
+            columns, named, replace(seen, given=of_what == GIVEN), files=files, ask=ask, numbers=numbers
+        )
     of_what = GIVEN if proposal.settings.get("kind") == "single_label" else EVERY
     return _Table(found, columns, proposal, survey, of_what)
+
+
+def _reading_text(
+    engine: str, relation: str, columns: Sequence[ColumnSample], named: dict[str, str], *, ask: bool
+) -> str | None:
+    """The SELECT by which what is text is read as numbers and dates; None where nothing is, or nothing can be said."""
+    seen = Seen(waiting=True)  # then also the date of the prediction is known
+    found = propose(columns, named, files=True, numbers=True, seen=seen)
+    if isinstance(found, Unclear) and found.missing == "date_format":
+        found = _proposal(columns, named, seen, files=True, ask=ask, numbers=True)
+    return reading_text(relation, columns, found.settings, engine) if isinstance(found, Proposal) else None
 
 
 def _could_be_given(proposal: Proposal, survey: Survey | None) -> bool:
@@ -415,10 +443,10 @@ def _of_what(survey: Survey, usual: str, *, ask: bool) -> str:
 
 
 def _proposal(
-    columns: Sequence[ColumnSample], named: dict[str, str], seen: Seen, *, files: bool, ask: bool
+    columns: Sequence[ColumnSample], named: dict[str, str], seen: Seen, *, files: bool, ask: bool, numbers: bool = False
 ) -> Proposal:
     while True:
-        found = propose(columns, named, files=files, seen=seen)
+        found = propose(columns, named, files=files, seen=seen, numbers=numbers)
         if isinstance(found, Proposal):
             return found
         if not ask or not found.candidates or found.missing in named:

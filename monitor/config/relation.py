@@ -155,14 +155,14 @@ def _no_relation(text: str) -> tuple[str, str]:
     return f"{_shortened(text)!r} is not a relation", f"write {_FORMS}"
 
 
-def is_files(text: str) -> bool:
-    """Whether a relation names files of data, by a path or a pattern.
+def is_files(text: str, *, csv: bool = True) -> bool:
+    """Whether a relation names files of data, by a path or a pattern; not of CSV without ``csv``.
 
     >>> is_files("data/*.csv"), is_files("tickets"), is_files("SELECT * FROM lake.parquet")
     (True, False, False)
     """
     try:
-        return isinstance(parse_relation(text), ParquetFiles | CsvFiles)
+        return isinstance(parse_relation(text), ParquetFiles | CsvFiles if csv else ParquetFiles)
     except RelationSyntaxError:
         return False
 

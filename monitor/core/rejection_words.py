@@ -22,9 +22,9 @@ _CONSTANT: Mapping[RejectionCause, str] = {
     RejectionCause.TRUTH_CONSTANT: "every truth (`actual`) is the same",
 }
 _REMEDIES: Mapping[RejectionCause, str] = {
-    RejectionCause.SCORE_IN_PERCENT: ("Write `score / 100` in the view, then run the same window again."),
+    RejectionCause.SCORE_IN_PERCENT: ("Write `score / 100` in the view or file, then run the same window again."),
     RejectionCause.TRUTH_MINUS_ONE: (
-        "Find out what -1 means. Where it is a wrong answer, make it 0 in the view; where nobody "
+        "Find out what -1 means. Where it is a wrong answer, make it 0 in the view or file; where nobody "
         "knows the truth, leave the row out until somebody does. Then run the same window again."
     ),
     RejectionCause.TRUTH_MISSING: (
@@ -34,20 +34,20 @@ _REMEDIES: Mapping[RejectionCause, str] = {
     ),
     RejectionCause.SCORE_MISSING: (
         "Find out whether the classifier failed on these items; rows that were never scored do not "
-        "belong in the view. Then run the same window again."
+        "belong in the view or file. Then run the same window again."
     ),
-    RejectionCause.LABEL_MISSING: ("Fix the column `label` of the view, then run the same window again."),
+    RejectionCause.LABEL_MISSING: ("Fix the column `label` of the view or file, then run the same window again."),
     RejectionCause.ITEM_CONSTANT: (
         "Check which column `item` is mapped to: of rows with one item and label only the latest "
         "counts. Then run the same window again."
     ),
     RejectionCause.SCORE_CONSTANT: (
-        "Check that the view has the score of each item, and that the classifier still gives one; a "
+        "Check that the view or file has the score of each item, and that the classifier still gives one; a "
         "default often replaces it after a failure. Then run the same window again."
     ),
     RejectionCause.TRUTH_CONSTANT: (
         "Check the join that gives the truth. If the truths are right, the classifier is wrong in "
-        "all of these rows: turn automation off. Else fix the view and run the same window again."
+        "all of these rows: turn automation off. Else fix the view or file, and run the same window again."
     ),
 }
 _LINES = RejectReason.LINE_UNREADABLE.value

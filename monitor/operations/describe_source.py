@@ -44,8 +44,8 @@ def describe(warehouse: Warehouse, name: str, source: SourceConfig, reading: Rea
     survey, found = warehouse.survey(name, source), warehouse.examine(name, source)
     rows = None if source.unresolved is None else warehouse.unresolved(name, source, reading.window)
     doubts = (
-        *doubts_about(source, survey), *_empty_window(survey, reading), *_hidden(source), *doubts_about_labels(found),
-        *_doubts_about_rows(source, found),
+        *doubts_about(source, survey), *_empty_window(survey, reading), *_hidden(source),
+        *doubts_about_labels(found, files=all(map(is_files, source.relations))), *_doubts_about_rows(source, found),
         *(() if rows is None else _doubts_about_acting(rows)),
     )  # fmt: skip
     joined = "" if found.join is None else f"; {_join_in_words(found.join)}"

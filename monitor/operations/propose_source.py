@@ -208,9 +208,16 @@ class _Column:
 
 
 def propose(
-    columns: Sequence[ColumnSample], given: Mapping[str, str], *, files: bool, seen: Seen | None = None
+    columns: Sequence[ColumnSample],
+    given: Mapping[str, str],
+    *,
+    files: bool,
+    seen: Seen | None = None,
+    numbers: bool = False,
 ) -> Proposal | Unclear:
     """Propose how to read a table, or say what is unclear. With ``files`` columns may be given types.
+
+    With ``numbers`` also those are that are text and hold scores: a CSV file, of which all is text, needs none.
 
     ``given`` maps canonical names to columns that a person named; its "date_format" is how dates are written.
     """
@@ -223,7 +230,7 @@ def propose(
         return Unclear(unknown[0][0], f"there is no column {unknown[0][1]}.", names)
     if not found or found[0].sample.rows == 0:
         return Unclear("rows", "there is no row, so nothing can be recognised")
-    return _Table(found, named, files, pattern, seen or Seen()).proposal()
+    return _Table(found, named, files, pattern, seen or Seen(), numbers).proposal()
 
 
 def read_by_name(columns: Sequence[ColumnSample]) -> Mapping[str, str]:
@@ -261,6 +268,7 @@ class _Table:
     files: bool
     pattern: str | None
     seen: Seen
+    numbers: bool
 
     def proposal(self) -> Proposal | Unclear:
         dated = [c for c in self.columns if c.patterns and not c.is_empty]
@@ -360,8 +368,19 @@ class _Table:
         columns = {name: column for name, column in mapping.items() if name != column or name == written_out}
         columns |= dict(more.get("columns", {}))
         segments = [c.name for c in rest if plain_name(c.name) in SEGMENTS]
-        settings = {**more, "columns": columns, "segments": segments}
+        types = {**more.get("types", {}), **self._text_scores(mapping, more.get("wide", {}).get("score", ""))}
+        settings = {**more, "types": types, "columns": columns, "segments": segments}
         return Proposal(shape, {key: value for key, value in settings.items() if value})
+
+    def _text_scores(self, mapping: Mapping[str, str], of_labels: str) -> dict[str, str]:
+        """The types of columns of scores that are text, such as "0,93"; ``of_labels`` is their pattern, if any."""
+        scores, (before, _, after) = {mapping.get("score"), mapping.get("confidence")}, of_labels.partition("{label}")
+        return {
+            c.name: "number"
+            for c in self.columns
+            if self.numbers and c.sample.kind == "text" and c.numbers
+            and (c.name in scores or (of_labels and c.name.startswith(before) and c.name.endswith(after)))
+        }  # fmt: skip
 
     def _may_be_another_date(self, when: _Column) -> bool:
         """Whether ``when`` has a name that any date may have, beside a date of which nothing is known.

@@ -19,7 +19,10 @@ Columns = Sequence[ColumnSample]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A table that can be read. ``truth`` is the table with its truths, if that is another one, joined by ``on``."""
+    """A table that can be read. ``truth`` is the table with its truths, if that is another one, joined by ``on``.
+
+    Without ``on`` a person has to say it: both number their own rows, and no other column is of both.
+    """
 
     relation: str
     truth: str | None = None
@@ -28,7 +31,7 @@ class Found:
     def __str__(self) -> str:
         if self.truth is None:
             return self.relation
-        joined = ", ".join(f"{mine} = {its}" for mine, its in self.on.items())
+        joined = ", ".join(f"{mine} = {its}" for mine, its in self.on.items()) or "joined by what?"
         return f"{self.relation}, with what came true in {self.truth} ({joined})"
 
 
@@ -64,6 +67,8 @@ def truths_of(relation: str, columns: Mapping[str, Columns], given: Mapping[str,
         return found
     for other, truths in columns.items():
         on = None if other == relation else joined_by(columns[relation], truths)
+        if on is None and other != relation and _both_number(columns[relation], truths):
+            on = {}
         if on is not None and isinstance(propose(with_truth(columns[relation], truths), given, files=files), Proposal):
             found.append(Found(relation, other, on))
     return found
@@ -72,10 +77,10 @@ def truths_of(relation: str, columns: Mapping[str, Columns], given: Mapping[str,
 def joined_by(predictions: Columns, truths: Columns) -> dict[str, str] | None:
     """The columns that join two tables, {column of predictions: column of truths}; None if that is not clear.
 
-    They are the only shared column, or the only shared one with the name of an item (``id`` may number each table's own
-    rows), or else the only two columns with the same values.
+    They are the only shared column, or the only shared one with the name of an item, or else the only two columns with
+    the same values. A counter called ``id`` in both numbers each table's own rows, and joins nothing.
     """
-    truth_names = {column.name for column in truths}
+    truth_names = {column.name for column in truths} - _both_number(predictions, truths)
     shared = [column.name for column in predictions if column.name in truth_names]
     if len(shared) > 1:
         shared = [name for name in shared if plain_name(name) in NAMES["item"]]
@@ -86,9 +91,21 @@ def joined_by(predictions: Columns, truths: Columns) -> dict[str, str] | None:
         (prediction.name, truth.name)
         for prediction in predictions
         for truth in truths
-        if _same_values(prediction, truth)
+        if _same_values(prediction, truth) and (prediction.name != truth.name or truth.name in truth_names)
     ]
     return dict(pairs) if len(pairs) == 1 else None
+
+
+def _both_number(predictions: Columns, truths: Columns) -> set[str]:
+    """The columns of both with a name that any row has, such as ``id``, in which each table counts."""
+    counted = [{column.name for column in columns if _is_counter(column)} for columns in (predictions, truths)]
+    return {name for name in counted[0] & counted[1] if plain_name(name) in _OF_ANY_ROW}
+
+
+def _is_counter(column: ColumnSample) -> bool:
+    """Whether the values are whole numbers one after the other."""
+    values = sorted({int(text) for value in column.values if (text := str(value)).isdigit()})
+    return len(values) == len(column.values) > 1 and values[-1] - values[0] + 1 == len(values)
 
 
 def _same_values(one: ColumnSample, other: ColumnSample) -> bool:

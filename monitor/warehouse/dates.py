@@ -153,7 +153,7 @@ def remedy_for(value: object, column: str, engine: str, *, is_text: bool, file: 
     if engine == "postgresql":
         if form is None:
             return f"cast it in a view or a SELECT: CAST({column} AS TIMESTAMP WITH TIME ZONE)"
-        return f"make dates of them in a view or a SELECT: to_timestamp({column}, '{_of_postgres(form)}')"
+        return f"make dates of them in a view or a SELECT: to_timestamp({column}, '{to_postgres(form)}')"
     if engine == "sqlite":
         return f"write {column} as 2026-11-17 14:30:00 where the table is filled, since SQLite cannot read another form"
     return f"cast {column} in a view or a SELECT"
@@ -165,7 +165,12 @@ _POSTGRES = {
 }  # fmt: skip
 
 
-def _of_postgres(pattern: str) -> str:
+def to_postgres(pattern: str) -> str:
+    """How ``to_timestamp`` of PostgreSQL is told the form of dates.
+
+    >>> to_postgres("%d.%m.%Y %H:%M")
+    'DD.MM.YYYY HH24:MI'
+    """
     return re.sub("%[A-Za-z]", lambda part: _POSTGRES[part[0]], pattern)
 
 

@@ -15,27 +15,30 @@ MISSING = frozenset(
 SHOWN = 5
 
 
-def doubts_about_labels(found: Examination, *, only_alike: bool = False) -> Iterator[str]:
+def doubts_about_labels(found: Examination, *, files: bool, only_alike: bool = False) -> Iterator[str]:
     """Words for missing truths, names that differ by a blank, and, unless ``only_alike``, names on one side only.
 
-    >>> list(doubts_about_labels(Examination({"refund": 60}, {"refund ": 58, "NA": 2})))
-    ["truths of 2 rows mean missing ('NA'): make them NULL in a view, or these rows count as wrong", \
-"the label 'refund' and the truth 'refund ' (58 rows) differ only in blanks: write them alike in a view"]
+    What is read from ``files`` has no view where it could be mended.
+
+    >>> list(doubts_about_labels(Examination({"refund": 60}, {"refund ": 58, "NA": 2}), files=False))
+    ["truths of 2 rows mean missing ('NA'): make them NULL in a view or SELECT, or these rows count as wrong", \
+"the label 'refund' and the truth 'refund ' (58 rows) differ only in blanks: write them alike in a view or SELECT"]
     """
     predicted, true = found.predicted, found.true
+    mended = "in the file, or in a SELECT as relation" if files else "in a view or SELECT"
     if found.no_labels and not only_alike:
         names = ", ".join(map(clean, found.no_labels))
         yield f"by their names no labels, and so left out: {names}: name all labels under wide: {{labels}} if they are"
     missing = {name: n for name, n in true.items() if _plain(name) in MISSING and name not in predicted}
     if missing:
         rows, words = count_of(sum(missing.values()), "row"), _listed(missing)
-        yield f"truths of {rows} mean missing ({words}): make them NULL in a view, or these rows count as wrong"
+        yield f"truths of {rows} mean missing ({words}): make them NULL {mended}, or these rows count as wrong"
     if not predicted:
         return
     alike = dict(_alike(predicted, {name: n for name, n in true.items() if name not in missing}))
     for name, (label, how) in alike.items():
         rows = count_of(true[name], "row")
-        yield f"the label {label!r} and the truth {name!r} ({rows}) differ only in {how}: write them alike in a view"
+        yield f"the label {label!r} and the truth {name!r} ({rows}) differ only in {how}: write them alike {mended}"
     known = {label for label, _ in alike.values()}
     never_true = {name: n for name, n in predicted.items() if name not in true and name not in known}
     never_predicted = {name: n for name, n in true.items() if name not in {*predicted, *alike, *missing}}

@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from monitor.config.model import SourceConfig
+from monitor.config.relation import is_files
 from monitor.core.audits import AuditedItem
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
@@ -248,6 +249,11 @@ class Warehouse:
         with self._session("") as connection:
             return table_names(connection, self._dialect)
 
+    @property
+    def engine(self) -> str:
+        """The name of the engine, such as postgresql."""
+        return self._dialect.name
+
     def samples(self, relation: str) -> Sequence[ColumnSample]:
         """The columns of a relation with some of their values.
 
@@ -295,7 +301,9 @@ class Warehouse:
         is_wrong = (each.rows >= ENOUGH_TO_DOUBT and float(each.rate @ each.n) < each.rows / 2 for each in given)
         if truth_name(source) != "true_label" or not any(is_wrong):
             return found
-        doubts = doubts_about_labels(self.examine(found.source, source), only_alike=True)
+        doubts = doubts_about_labels(
+            self.examine(found.source, source), files=all(map(is_files, source.relations)), only_alike=True
+        )
         why = tuple({"why": doubt} for doubt in doubts)
         odd = (RejectedRows(found.source, LABELS_DIFFER, 0, why),) if why else ()
         return replace(found, quality=(*found.quality, *odd))

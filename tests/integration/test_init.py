@@ -622,6 +622,71 @@ def test_only_one_table_that_can_be_read_is_taken(folder: Path) -> None:
     assert list(load_config(folder / "alerts.yaml").sources) == ["a"]
 
 
+def test_two_tables_that_share_but_a_counter_are_not_joined_by_it(folder: Path) -> None:
+    two_tables(folder)
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        for name, order in (("predictions", "created_at"), ("resolutions", "closed_at DESC")):
+            numbered = f"row_number() OVER (ORDER BY {order}) AS id, * EXCLUDE (ticket_id)"
+            own = ", ticket_id" if name == "predictions" else ", split_part(ticket_id, '-', 2)::INT + 900 AS ref"
+            connection.execute(f"CREATE TABLE {name} AS SELECT {numbered}{own} FROM read_csv('{name}.csv')")
+    for more in ((), ("--relation", "predictions"), ("--truth", "resolutions", "--relation", "predictions")):
+        unclear = calmon("init", "w.duckdb", *more, "--yes")
+        assert unclear.exit_code == 2, more
+        assert "joined? Give --on COLUMN, or --on theirs=its; both have: id; the truth's are: id, cat" in unclear.stderr
+    said = calmon("init", "w.duckdb", "--on", "id", "--yes")  # a person may know better
+    assert said.exit_code == 0, said.output
+    truth = load_config(folder / "alerts.yaml").sources["predictions"].truth
+    assert truth is not None
+    assert dict(truth.on) == {"id": "id"}
+
+
+GERMAN_TEXT = {
+    "comma": lambda row: f"{row['confidence']:.2f}".replace(".", ","),
+    "percent": lambda row: f"{100 * row['confidence']:.1f} %".replace(".", ","),
+}
+
+
+@pytest.mark.parametrize("style", GERMAN_TEXT)
+@pytest.mark.parametrize("where", ["parquet", "duckdb", pytest.param("postgresql", marks=pytest.mark.postgres)])
+def test_numbers_and_dates_that_are_german_text_are_read(
+    where: str, style: str, folder: Path, request: pytest.FixtureRequest
+) -> None:
+    rows = [
+        row | {"confidence": GERMAN_TEXT[style](row), "resolved_at": german(row), "order": "-", "Eingang": german(row)}
+        for row in single()
+    ]
+    for row in rows[::10]:
+        row |= {"true_label": "", "resolved_at": ""}
+    name = written(folder / "t.csv", rows).name
+    place = {"parquet": "t.parquet", "duckdb": "w.duckdb"}.get(where) or request.getfixturevalue("fresh_postgres_url")
+    with duckdb.connect("w.duckdb" if where == "duckdb" else ":memory:") as connection:
+        connection.execute(f"CREATE TABLE tickets AS SELECT * FROM read_csv('{name}', all_varchar = true)")
+        connection.execute("COPY tickets TO 't.parquet'")
+    if where == "postgresql":
+        engine = sa.create_engine(place)
+        table = sa.Table("tickets", sa.MetaData(), *(sa.Column(column, sa.Text) for column in rows[0]))
+        with engine.begin() as connection:
+            table.create(connection)
+            connection.execute(table.insert(), rows)
+        engine.dispose()
+    found = calmon("init", place, "--yes")
+    assert found.exit_code == 0, found.output
+    (source,) = load_config(folder / "alerts.yaml").sources.values()
+    form = "%d.%m.%Y %H:%M"
+    types = {"resolved_at": form, "predicted_at": form, "confidence": "number"}
+    assert source.types == (types if where == "parquet" else {})
+    assert "200 rows, 3 labels" in found.stdout
+    assert "20 rows have no truth: they wait for it" in found.stdout
+    (folder / "alerts.yaml").unlink()
+    plain_rows = [row | {"Eingang": row["resolved_at"]} for row in single()]
+    for row in plain_rows[::10]:
+        row |= {"true_label": "", "resolved_at": ""}
+    written(folder / "plain.csv", plain_rows)
+    plain = calmon("init", "plain.csv", "--yes").stdout
+    (acts,) = (line for line in plain.splitlines() if "acts alone from" in line)
+    assert acts.removesuffix(" ") in found.stdout
+
+
 def test_two_tables_without_a_shared_column_need_to_know_by_which_they_are_joined(folder: Path) -> None:
     two_tables(folder)
     written(

@@ -581,7 +581,7 @@ def _empty(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInf
     since = _since(readings, zone, lambda each: each.state == "ok" and each.rows == 0)
     undated, are_new = _undated(readings[: len(run) + 1], usual)
     gone = "".join(_gone(each, zone) for each in readings[:2])
-    why = "" if newest.before else ": nothing was resolved, or the view is no longer filled"
+    why = "" if newest.before else ": nothing was resolved, or the relation is no longer filled"
     yield HealthIssue(
         WatchReason.DATA_STALE,
         "critical" if long or are_new else "warning",
