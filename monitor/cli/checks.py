@@ -25,6 +25,7 @@ from monitor.config.counting import settings_of
 from monitor.config.json_schema import schema_text
 from monitor.config.load import load_config
 from monitor.config.model import Config, Rule
+from monitor.config.rule_sources import beside_wrong_truths, can_judge
 from monitor.config.settings import Settings, variables
 from monitor.config.unknown_variables import unknown_variables
 from monitor.context import utc_now
@@ -120,9 +121,19 @@ def check_files(settings: Settings, config: Config) -> list[CheckResult]:
     findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
     findings += [CheckResult("routes", "note", NO_ROUTES)] if not config.routes else []
     findings += [CheckResult("interval", "note", PERCENTILE)] if config.evaluation.interval == "percentile" else []
+    findings += [CheckResult(f"source {name}", "note", text) for name, text in _wrong_truths(config)]
     return findings + [
         CheckResult(f"rule {rule.id}", "note", why) for rule in config.rules for why in _remarks(rule, config)
     ]
+
+
+def _wrong_truths(config: Config) -> Iterator[tuple[str, str]]:
+    """The rules whose thresholds give way by the wrong truths that a source states."""
+    for name, source in config.sources.items():
+        moved = ((rule, beside_wrong_truths(rule, source)) for rule in config.rules if can_judge(rule, source))
+        changed = [f"{rule.id} {to.threshold:g}" for rule, to in moved if to is not rule]
+        if changed and source.truth_error:
+            yield name, f"truths wrong in {source.truth_error:.4g} are allowed for: {', '.join(changed)}"
 
 
 def check_places(
