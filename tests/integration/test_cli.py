@@ -150,7 +150,7 @@ def test_check_says_that_a_run_would_judge_nothing_where_every_score_is_the_same
     same = make_world(tmp_path, warehouse_url=worlds.write_duckdb(tmp_path / "same.duckdb", frame))
     found = re.sub(r"\s+", " ", calmon(same, "check").stdout)
     assert "as far as can be said without a baseline, not judged: all labels: every score is the same" in found
-    assert "Check that the view has the score of each item" in found
+    assert "Check that the view or file has the score of each item" in found
     assert "not judged" not in calmon(make_world(tmp_path), "check").stdout
 
 
