@@ -269,8 +269,13 @@ def test_what_could_not_be_judged_stays_open_and_says_so_once(world: AlertsWorld
     assert (world.incident("refund").state, world.incident("refund").last) == ("resolved", "not_seen")
 
 
-def test_what_becomes_more_severe_calls_the_people_of_its_new_route(world: AlertsWorld, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_silenced", [False, True])
+def test_what_becomes_more_severe_calls_the_people_of_its_new_route(
+    is_silenced: bool, world: AlertsWorld, tmp_path: Path
+) -> None:
     world.evaluate("2026-W02", [REFUND])
+    if is_silenced:
+        world.person("silences", "refund", "ana", length=30 * DAY)
     grave = CONFIG.replace("threshold: 0.02, severity: warning", "threshold: 0.02, severity: critical")
     with_config(world, tmp_path, grave)
     world.evaluate("2026-W03", [REFUND])
