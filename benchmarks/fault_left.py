@@ -12,9 +12,13 @@ import sqlalchemy as sa
 
 from benchmarks.fault_plan import Kind
 from benchmarks.fault_play import Met, Year
-from benchmarks.fault_world import REPEAT
+from benchmarks.fault_world import REPEAT, START, ZONE
+from monitor.alerting.health.issues import findings
+from monitor.alerting.health.watchdog import observed
 from monitor.alerting.slack.message import change_of
-from monitor.core.records import MONITOR_KIND, Delivery
+from monitor.core.records import MONITOR_KIND, SCHEDULES, Delivery
+from monitor.core.windows import last_ready
+from monitor.operations.missed import missed_windows
 
 WHEN = (
     "read_at", "stored_at", "pinned_at", "opened_at", "resolved_at", "changed_at", "at", "published_at", "newest_at",
@@ -64,6 +68,9 @@ def left_behind(year: Year) -> Left:
         known = {each.id: each for each in monitor.store.deliveries()}
         undelivered = [each.id for each in monitor.store.deliveries(["pending", "sending", "failed", "dead"])]
         troubles = [f"{each.kind} {each.reasons}" for each in monitor.store.unresolved_incidents(of_monitor=True)]
+        last, sources = [last_ready(schedule, year.now, ZONE) for schedule in SCHEDULES], list(monitor.config.sources)
+        missed = [m for each in last for m in missed_windows(monitor.store, each, ZONE, sources, year.now - START)]
+        unwell = [each.text for each in findings(observed(monitor.store, monitor.config, year.now), year.now)]
     shown = _shown(year, known)
     of_monitor = [m for m in shown if m.is_own]
     about_labels = [m for m in shown if not m.is_own and m.change != "repeat"]
@@ -72,6 +79,7 @@ def left_behind(year: Year) -> Left:
     parts["messages sent twice"] = sorted(id for id, count in times.items() if count > 1)
     parts["deliveries kept"] = sorted(undelivered)
     parts["incidents of the monitor left open"] = sorted(troubles)
+    parts["windows missed"], parts["health at the end"] = missed, sorted(unwell)
     notices = [(m.at, m.channel, m.first_text) for m in of_monitor if not m.in_thread or m.text.startswith(IN_THREAD)]
     return Left(parts, notices, _too_soon(shown, year.met), list(year.met), frozenset(year.early))
 

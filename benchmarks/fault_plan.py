@@ -28,6 +28,7 @@ class Kind(StrEnum):
     BEHIND = "clock behind"
     DISK = "disk full"
     REPEATED = "operator's command repeated"
+    AWAY = "nothing runs for days"
 
 
 QUARTER = timedelta(minutes=15)
@@ -43,6 +44,10 @@ GATES_CLOSED = QUARTER
 IN_SLACK = (Kind.LOST, Kind.SLACK, Kind.CHANNEL)
 LASTING = (Kind.LINE, Kind.SLACK, Kind.CHANNEL, Kind.DISK, Kind.AHEAD, Kind.DAYS_AHEAD, Kind.BEHIND)
 """Kinds that last for hours, in which no other run may be due."""
+
+
+OUTAGES = (Kind.WAREHOUSE, Kind.AWAY)
+"""Kinds that last while other runs become due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,20 +70,32 @@ def planned(
     size, found = days / count, dict[int, Fault]()
     parts = [_runs_of(runs, round(n * size), max(round(n * size) + 1, round((n + 1) * size) - 2)) for n in range(count)]
     kinds = [list(Kind)[n % len(Kind)] for n in range(count)]
-    for kind in sorted(rng.sample(kinds, count), key=lambda k: (k != Kind.REPEATED, k not in IN_SLACK)):
-        suitable = commanded if kind is Kind.REPEATED else sending if kind in IN_SLACK else ()
-        fitting = [part for part in parts if set(part) & set(suitable)]
-        part = rng.choice(fitting or parts)
+    for kind in sorted(rng.sample(kinds, count), key=lambda k: (k != Kind.REPEATED, k not in IN_SLACK, k != Kind.AWAY)):
+        lasts = timedelta(hours=rng.randint(*_HOURS.get(kind, (2, 6))))
+        suitable = commanded if kind is Kind.REPEATED else sending if kind in IN_SLACK else range(len(runs))
+        if kind in OUTAGES:  # without a command meanwhile: it would come before the windows that are made up for
+            suitable = [each for part in parts for each in part if not _during(runs, each, lasts) & set(commanded)]
+        if kind is Kind.AWAY:  # of one schedule: what is missed of both is judged in another order
+            weeks = {number for number, (window, _) in enumerate(runs) if window.schedule == "weekly"}
+            suitable = [each for each in suitable if not _during(runs, each, lasts) & weeks]
+        part = rng.choice([part for part in parts if set(part) & set(suitable)] or parts)
         parts.remove(part)
-        if kind is Kind.WAREHOUSE:  # without a command meanwhile: it would come before the runs that are made up for
-            part = [each for each in part if not set(range(each, each + 4)) & set(commanded)] or part
         if kind is Kind.BEHIND:  # not before the year, in windows that the year without faults does not have
             part = [each for each in part if runs[each][0].start >= runs[0][0].start + timedelta(weeks=1)]
         if kind is Kind.DAYS_AHEAD:  # not after the year, for the same reason
             part = [each for each in part if runs[each][0].start <= runs[-1][0].start - timedelta(weeks=1)] or part
         run = _chosen(rng, runs, [each for each in part if each in suitable] or part, kind)
-        found[run] = Fault(kind, rng.random(), timedelta(hours=rng.randint(2, 30 if kind is Kind.WAREHOUSE else 6)))
+        found[run] = Fault(kind, rng.random(), lasts)
     return found
+
+
+_HOURS = {Kind.WAREHOUSE: (2, 30), Kind.AWAY: (26, 46)}
+
+
+def _during(runs: Sequence[tuple[Window, datetime]], number: int, lasts: timedelta) -> set[int]:
+    """The runs that become due while a fault lasts that strikes at a run, and the first one after."""
+    until = next((n for n, (_, at) in enumerate(runs) if at > runs[number][1] + lasts), len(runs) - 1)
+    return set(range(number, until + 1))
 
 
 def _runs_of(runs: Sequence[tuple[Window, datetime]], first: int, until: int) -> list[int]:

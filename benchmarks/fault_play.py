@@ -26,7 +26,7 @@ import psycopg
 import sqlalchemy as sa
 from slack_sdk import WebClient
 
-from benchmarks.fault_plan import GATES_CLOSED, PROMISED, QUARTER, STUCK_FOR, Fault, Kind
+from benchmarks.fault_plan import GATES_CLOSED, OUTAGES, PROMISED, QUARTER, STUCK_FOR, Fault, Kind
 from benchmarks.fault_world import BASELINE, FIRST, START, ZONE, Remembered, backend_of, commands, schedule
 from flows import hooks, stages
 from monitor.alerting.health import outage, watchdog
@@ -36,7 +36,7 @@ from monitor.alerting.slack import outbox
 from monitor.automation.state import clock_behind
 from monitor.config.load import load_config
 from monitor.context import Monitor
-from monitor.core.records import Note, Window
+from monitor.core.records import SCHEDULES, Note, Window
 from monitor.core.windows import last_ready, week
 from monitor.operations import open as opening
 from monitor.operations.change_switch import change_switch
@@ -205,7 +205,8 @@ def strike(year: Year, window: Window, fault: Fault) -> None:
     by = _STRIKES[fault.kind](year, window, fault)
     goes_on, ended = len(year.met) > before, year.now
     begun = year.met[-1].ended if goes_on else begun
-    year.wait(QUARTER)
+    if fault.kind is not Kind.AWAY:
+        year.wait(QUARTER)
     year.met.append(Met(fault.kind, begun, ended, None if by is None else begun + by, goes_on))
 
 
@@ -454,11 +455,15 @@ def _repeated(year: Year, window: Window, _: Fault) -> None:
     assert year.flow(window)
 
 
+def _away(_year: Year, _window: Window, _: Fault) -> None:
+    """Neither this run nor the watchdog is done, nor those that become due meanwhile: see :func:`play`."""
+
+
 _STRIKES: dict[Kind, Callable[[Year, Window, Fault], timedelta | None]] = {
     Kind.LINE: _line, Kind.STEP: _step, Kind.WORKERS: _workers, Kind.READ: _read, Kind.HISTORY: _history,
     Kind.WAREHOUSE: _warehouse, Kind.LOST: _lost, Kind.SLACK: _slack, Kind.CHANNEL: _channel, Kind.AHEAD: _ahead,
     Kind.DAYS_AHEAD: _days_ahead, Kind.BEHIND: _behind, Kind.DISK: _disk,
-    Kind.REPEATED: _repeated,
+    Kind.REPEATED: _repeated, Kind.AWAY: _away,
 }  # fmt: skip
 
 
@@ -494,12 +499,12 @@ def play(year: Year, weeks: int, plan: dict[int, Fault]) -> None:
             year.now, fault, sent = max(year.now, at), plan.get(number), len(year.server.messages)
             _command(year, number, weeks, 2 if fault is not None and fault.kind is Kind.REPEATED else 1)
             if down is not None:
-                assert not year.flow(window, fails=True)
+                assert down.kind is Kind.AWAY or not year.flow(window, fails=True)
                 down.missed.append(window)
             elif fault is not None:
                 strike(year, window, fault)
-                if fault.kind is Kind.WAREHOUSE:
-                    down = _Outage(at + fault.lasts, [window])
+                if fault.kind in OUTAGES:
+                    down = _Outage(fault.kind, at + fault.lasts, [window])
             else:
                 assert year.flow(window)
                 if window.schedule == "weekly":
@@ -515,15 +520,23 @@ def play(year: Year, weeks: int, plan: dict[int, Fault]) -> None:
 
 @dataclass
 class _Outage:
-    """The warehouse does not answer until ``until``. The missed windows are run afterwards, oldest first."""
+    """The warehouse does not answer, or nothing runs, until ``until``: the windows that were missed are run then.
 
+    After the first a person runs each, oldest first. After the second ``flows.start`` runs the newest of each schedule,
+    which catches up with the others.
+    """
+
+    kind: Kind
     until: datetime
     missed: list[Window]
 
     def over(self, year: Year) -> None:
-        """End the outage: a person runs each missed window again."""
-        year.now = max(year.now, self.until)
-        for window in self.missed:
+        """End the outage."""
+        year.now, windows = max(year.now, self.until), self.missed
+        if self.kind is Kind.AWAY:
+            newest = {window.schedule: window for window in windows}
+            windows = [newest[schedule] for schedule in SCHEDULES if schedule in newest]
+        for window in windows:
             assert year.flow(window)
         year.look()
         struck = year.met[-1]

@@ -36,7 +36,7 @@ WORLD_SEED, ROWS = 20260101, 420
 LABELS = ("rare", "slipping", "steady")
 BROKEN = {"slipping": ((3, 5), (20, 23), (38, 43)), "rare": ((29, 32),), "steady": ()}
 """Label -> the weeks (from, to) after the baseline in which its scores are overconfident."""
-FEW, SOON = 2, {"slipping": ((1, 2),)}
+FEW, SOON = 3, {"slipping": ((1, 2),)}
 """The same for a year of at most FEW weeks, so that a short test has incidents too."""
 REPEAT = timedelta(hours=24)
 CONFIG = """\

@@ -109,7 +109,7 @@ class _SourceFacts:
 
     @cached_property
     def verdicts(self) -> Mapping[Label, list[Verdict]]:
-        """By label, the newest verdict of each rule of alerts.yaml; of a day only weeks that ended before it."""
+        """By label, the newest verdict of each rule of alerts.yaml: of windows that ended by the end of this one."""
         window = self.evaluated.window
         newest = {(v.subject.label, v.rule): v for v in [*self._elsewhere(), *self.evaluated.verdicts]}
         newest |= {key: verdict for key, verdict in self._matured().items() if newest[key].reason in _NOT_YET}
@@ -144,9 +144,8 @@ class _SourceFacts:
         """The verdicts of the other schedule that still say something of the present, oldest first."""
         window = self.evaluated.window
         other: Schedule = "daily" if window.schedule == "weekly" else "weekly"
-        last = (window.end if other == "daily" else window.start) - _SPAN[other]
-        first = window.end - NEWEST[other] - _SPAN[other]
-        found = self.monitor.store.verdicts(schedule=other, source=self.evaluated.source, between=(first, last))
+        between = (window.end - NEWEST[other] - _SPAN[other], window.end - _SPAN[other])
+        found = self.monitor.store.verdicts(schedule=other, source=self.evaluated.source, between=between)
         return sorted(found, key=lambda verdict: verdict.window.start)
 
     @cached_property

@@ -35,11 +35,13 @@ def test_the_page_names_every_kind_of_fault_once_with_the_time_that_the_benchmar
 def test_a_year_has_thirty_faults_each_where_it_can_be_done(seed: int) -> None:
     runs = schedule(52)
     plan = planned(seed, runs, 30, range(0, len(runs), 5), set(commands(52)))
-    assert sorted(fault.kind for fault in plan.values()) == sorted([*Kind, *Kind, Kind.LINE, Kind.STEP])
+    assert sorted(fault.kind for fault in plan.values()) == sorted([*Kind, *Kind])
     for number, fault in plan.items():
         window, at = runs[number]
         if fault.kind is Kind.BEHIND:
             assert window.start >= runs[0][0].start + timedelta(weeks=1)
+        if fault.kind is Kind.AWAY:
+            assert all(window.schedule == "daily" for window, due in runs if at <= due <= at + fault.lasts)
         if fault.kind in LASTING and number + 1 < len(runs):
             assert runs[number + 1][1] - at > timedelta(hours=6)
 
