@@ -416,11 +416,7 @@ def asks(rule: Rule) -> str:
     'ece above 0.05, all labels together'
     """
     parts = "all columns" if "all" in rule.segments else ", ".join(rule.segments)
-    scope = {
-        "source": ", all labels together",
-        "segments": f", in segments of {parts}",
-        "small_labels": ", small labels together",
-    }.get(rule.scope, "")
+    scope = {"source": ", all labels together", "segments": f", in segments of {parts}"}.get(rule.scope, "")
     rows = "" if rule.where == "all" else f" of {rule.where} rows"
     lasting = f" for {rule.for_windows} windows" if rule.for_windows > 1 else ""
     condition = "lasting " * (rule.evidence == "accumulated") + rule.condition

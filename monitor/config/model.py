@@ -47,8 +47,6 @@ JudgedValue = Literal["debiased", "plug_in"]
 Mutable = Literal["traffic_mix"]
 """The reason for a breach that a rule may mute: more traffic where scores were wrong."""
 Reference = Literal["baseline", "previous_weeks"]
-OF_SOURCE = ("source", "small_labels")
-"""Scopes whose verdicts are about a source, not about its labels."""
 OF_BANDS = ("overconfidence", "ece")
 """Metrics that are judged in bands of scores as well as in segment columns."""
 TestName = Literal[
@@ -289,7 +287,7 @@ class Rule(Strict):
     for_windows: Annotated[int, Field(ge=1, le=30, alias="for")] = 1
     severity: Severity = "warning"
     actions: tuple[ActionKind, ...] = ("slack",)
-    scope: Literal["labels", "source", "segments", "small_labels"] = "labels"
+    scope: Literal["labels", "source", "segments"] = "labels"
     segments: Segments = ()
     match: RuleMatch = RuleMatch()
     average_run_length: Annotated[int, Field(ge=1, le=5_200)] = 520
@@ -363,7 +361,7 @@ class Rule(Strict):
 
     def applies_to(self, source: str, label: str | None, *, critical: bool) -> bool:
         """Whether the rule is about this subject."""
-        if (label is None) != (self.scope in OF_SOURCE):
+        if (label is None) != (self.scope == "source"):
             return False
         match = self.match
         if label in match.but:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from monitor.config.entries import GIVEN, NO, SEVERAL, But, Found, Misfit, Written, misfits, repeated
-from monitor.config.model import OF_BANDS, OF_SOURCE, SourceKind, default_column
+from monitor.config.model import OF_BANDS, SourceKind, default_column
 from monitor.config.problems import meant
 from monitor.core.records import SCORE_BAND
 from monitor.metrics.names import (
@@ -83,7 +83,7 @@ _OF_RULES: tuple[Misfit, ...] = (
         Misfit("lasting change", key, values, f"evidence on a change accumulates {summary}", NO)
         for key, values, summary in (
             ("schedule", ("daily",), "week by week: how days differ is not known"),
-            ("scope", ("source", "segments", "small_labels"), "label by label"),
+            ("scope", ("source", "segments"), "label by label"),
             ("reference:", ("previous_weeks",), "since the baseline"),
         )
     ),
@@ -95,8 +95,8 @@ _OF_RULES: tuple[Misfit, ...] = (
         f"metric: one of {', '.join(ACCUMULATES)}",
     ),
     Misfit(
-        "accumulated on another", "scope", ("segments", "small_labels"),
-        "evidence on segments and small labels accumulates for overconfidence only, not for {metric}",
+        "accumulated on another", "scope", ("segments",),
+        "evidence on segments accumulates for overconfidence only, not for {metric}",
         "metric: overconfidence, or scope: labels",
     ),
     *(Misfit("without p-value", f"{key}:", GIVEN, _UNCERTAIN, NO) for key in ("certainty", "value")),
@@ -139,15 +139,6 @@ _OF_RULES: tuple[Misfit, ...] = (
         "segments: [the columns], without score_band",
     ),
     Misfit(
-        "not accumulated", "scope", ("small_labels",),
-        "rules on small labels accumulate evidence on overconfidence, and this rule does not",
-        "metric: overconfidence with condition: accumulated, or scope: labels",
-    ),
-    Misfit(
-        "of small labels", "actions", ("disable_automation",),
-        "a rule on small labels does not know which of them is wrong, so it switches nothing off", "actions: [slack]",
-    ),
-    Misfit(
         "not rolling", "reference_weeks:", GIVEN,
         "reference_weeks says how many weeks reference: previous_weeks has, and this rule has another",
         "reference: previous_weeks beside it",
@@ -172,8 +163,7 @@ _OF_RULES: tuple[Misfit, ...] = (
         "the weeks before are those before one week: a rule on several has none", "for: 1",
     ),
     Misfit(
-        "rolling", "scope:", ("segments", "small_labels"),
-        "segments and small labels are compared with the baseline only", "scope: labels",
+        "rolling", "scope:", ("segments",), "segments are compared with the baseline only", "scope: labels",
     ),
     Misfit(
         "on a level", "condition", ("decrease",),
@@ -307,7 +297,6 @@ def _kinds_of_rule(rule: Written, about: Sequence[Written]) -> set[str]:
         "of columns": of_segments and not accumulated and rule["metric"] not in OF_BANDS,
         "of segments, passive": of_segments and not acts,
         "of segments, unnamed": of_segments and acts and (not names or SCORE_BAND in names or "all" in names),
-        "of small labels": scope == "small_labels",
         "rolling": rolling,
         "not rolling": not rolling,
         "rolling, no change": rolling and test is None and not changes,
@@ -322,10 +311,10 @@ def _kinds_of_rule(rule: Written, about: Sequence[Written]) -> set[str]:
         and not changes
         and name not in MOVED_BY_TRUTHS
         and any(source["truth_error"] for source in about),
-        "not of labels": scope in ("segments", *OF_SOURCE),
+        "not of labels": scope in ("segments", "source"),
         "limits and more": "limit_scores" in rule.texts("actions"),
-        "of a source": subject is not None or scope in OF_SOURCE,
-        "of labels together": subject is None and scope in OF_SOURCE,
+        "of a source": subject is not None or scope == "source",
+        "of labels together": subject is None and scope == "source",
         "whole by itself": subject is not None,
     }
     return {kind for kind, has in kinds.items() if has}
@@ -341,9 +330,7 @@ def _facts_of_rule(rule: Written, about: Sequence[Written], columns: Sequence[st
         "measure": _measure(rule),
         "counted": rule["metric"] or "a shift test",
         "column": rule["column"] or default_column(rule["test"]),
-        "scope": {"segments": "segments", "small_labels": "small labels together"}.get(
-            str(rule["scope"]), "the source as a whole"
-        ),
+        "scope": "segments" if rule["scope"] == "segments" else "the source as a whole",
         "a_column": f"column: {columns[0]}" if columns else _NO_FEATURES,
         "constant": "not defined" if constant is None else f"always {constant:g}",
         "subject": f"scope: {rule['scope']} is about" if subject is None else f"{subject} belongs to",

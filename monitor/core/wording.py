@@ -306,10 +306,8 @@ def part_name(text: str, length: int = SEGMENT_LENGTH) -> str:
 
 
 def place(verdict: Verdict) -> str:
-    """The part that a rule is about: " in channel = web", " in 60 small labels", or "" for all rows of a label."""
-    segment, small = verdict.detail.get("segment"), verdict.detail.get("small_labels")
-    if small is not None:
-        return f" in {small:,} small labels"
+    """The part that a rule is about: " in channel = web", or "" for all rows of a label."""
+    segment = verdict.detail.get("segment")
     return "" if segment is None else f" in {segment_name(*segment)}"
 
 
@@ -411,9 +409,7 @@ def _overconfident(verdict: Verdict) -> str:
     of = "" if verdict.where == "automated" else f" of {_ROWS[verdict.where]}"  # the usual rows of messages
     if promised is None or kept is None:
         return f"is overconfident{place(verdict)}: {points(verdict.value)} less{of} correct than scores claimed"
-    likeliest = [clean(label, SEGMENT_LENGTH) for label, *_ in verdict.detail.get("likeliest", ())]
-    who_ = f", likeliest in {', '.join(likeliest)}" if likeliest else ""
-    return f"is overconfident{place(verdict)}: {percent(kept)}{of} correct, scores claimed {percent(promised)}{who_}"
+    return f"is overconfident{place(verdict)}: {percent(kept)}{of} correct, scores claimed {percent(promised)}"
 
 
 def _shifted(verdict: Verdict) -> str:

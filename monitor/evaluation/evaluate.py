@@ -45,7 +45,6 @@ from monitor.evaluation.row_comparisons import comparisons_of, cost_parameters, 
 from monitor.evaluation.safe_scores import with_safe_scores
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.shift.findings import p_values_of
-from monitor.evaluation.small_labels import accumulate_small, small_runs
 from monitor.evaluation.verdicts import decide
 from monitor.evaluation.week_spread import correlations_for
 from monitor.evaluation.window_segments import compare_segments, segments_of
@@ -265,7 +264,7 @@ def _level_in_family(family: Sequence[RuleInput], data: SourceData, config: Conf
 
 
 def _accumulated(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
-    """The evidence of a year on labels, their segments, small labels together, or the source as a whole."""
+    """The evidence of a year on labels, their segments, or the source as a whole."""
     source, evaluation = config.sources[data.name], config.evaluation
     if rule.compares:
         return accumulate_changes(rule, rule_inputs, data, evaluation)
@@ -273,11 +272,6 @@ def _accumulated(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData,
         columns = segment_columns(rule, source)
         parts = [dated_segments(rule, data, rule_input.subject.label, columns) for rule_input in rule_inputs]
         return accumulate_segments(rule, rule_inputs, parts, evaluation)
-    if rule.scope == "small_labels" and rule_inputs:
-        most = windows_pooled(rule, config, data.current.window)
-        labels = [input_of(data, label, (), most) for label in subjects(data, source) if label is not None]
-        small = small_runs(rule, data, labels, evaluation)
-        return [accumulate_small(rule, rule_inputs[0], small, evaluation)]
     runs = [dated_promises(rule, data, rule_input.subject.label) for rule_input in rule_inputs]
     return accumulate(rule, rule_inputs, runs, evaluation)
 

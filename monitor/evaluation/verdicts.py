@@ -175,7 +175,7 @@ def _with_blocked_ranges(rule: Rule, verdict: Verdict, acts_from: Callable[[str 
 def verdict_id(rule: Rule, evidence: Comparison, revision: str, beside: str) -> str:
     """A hash of everything that the verdict depends on: equal input gives an equal id.
 
-    ``beside`` is that of the family: p-values are adjusted over it, and small labels are judged together.
+    ``beside`` is that of the family: p-values are adjusted over it.
     """
     subject, window = evidence.subject, evidence.window
     parts = (

@@ -313,7 +313,7 @@ def _read_again(material: _Material, source: str) -> Iterable[str]:
 
 def _is_of_window_alone(verdict: Verdict) -> bool:
     """Whether a verdict measured all rows of its window and population, and no others."""
-    of_others = {"segment", "small_labels", "before_truth", "path"} & set(verdict.detail)
+    of_others = {"segment", "before_truth", "path"} & set(verdict.detail)
     return verdict.metric in CONTRACT and verdict.value is not None and verdict.windows == 1 and not of_others
 
 

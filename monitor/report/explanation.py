@@ -372,20 +372,6 @@ def _week_effect(verdict: Verdict, passed: bool | None) -> str:
     )
 
 
-def _small_labels(verdict: Verdict, passed: bool | None) -> str:
-    """For a rule on small labels: how many there are, and which are most likely to be overconfident."""
-    detail = verdict.detail
-    if "likeliest" not in detail:
-        return ""
-    named = ", ".join(
-        f"{clean(label)} (hit rate {percent(kept)}, mean score {percent(promised)}, {count_of(rows, 'row')}, "
-        f"{probability:.0%})"
-        for label, rows, promised, kept, probability in detail["likeliest"]
-    )
-    likeliest = f"likeliest, by empirical Bayes, and no proof: {named}" if named else "none differs from the others"
-    return f"{detail['small_labels']:,} that have too few rows to be judged alone; {likeliest}"
-
-
 # --- what is asked before anything is measured
 
 
@@ -674,7 +660,6 @@ _FACTS: Mapping[str, tuple[str, _Answer, tuple[str, ...]]] = {
         ),
     ),
     "truth_error": ("How many truths are wrong themselves?", _truth_error, ("truth_error",)),
-    "small_labels": ("Which labels are judged together?", _small_labels, ("small_labels", "likeliest")),
     "week_effect": ("By how much do weeks differ?", _week_effect, ("week_effect", "baseline_weeks")),
 }
 """What is told before the checks: the question, its answer, and the names of the numbers."""

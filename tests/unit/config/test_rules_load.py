@@ -250,7 +250,7 @@ def test_the_weeks_before_are_a_reference_for_changes_of_one_week() -> None:
         ("metric: ece, condition: above", "only a change and a shift test are compared with the weeks before"),
         ("metric: ece, condition: increase, schedule: daily", "a day is not compared with the weeks before"),
         ("metric: ece, condition: increase, for: 2", "the weeks before are those before one week"),
-        ("metric: ece, condition: increase, scope: segments", "segments and small labels are compared with the"),
+        ("metric: ece, condition: increase, scope: segments", "segments are compared with the baseline only"),
         ("metric: macro_f1, condition: decrease", "macro_f1 has no counts of the weeks before"),
         ("test: missing, column: language", "feature columns are compared with the baseline only"),
     ],

@@ -16,7 +16,6 @@ from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.promises import PastWindow, Promise, promises_of
 from monitor.core.records import Reason, Verdict, Window
 from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
-from monitor.core.wording import plain_words
 from monitor.evaluation.accumulated import dated_promises
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
@@ -244,53 +243,3 @@ def test_labels_too_small_to_be_judged_alone_are_found_as_a_source() -> None:
     assert {verdict.outcome for verdict in alone if verdict.subject.label in names} <= {"not_evaluated", "unconfirmed"}
     (whole,) = verdicts_of(RULE.model_copy(update={"scope": "source"}), known, CONFIG, ())
     assert (whole.subject.label, whole.outcome, whole.n) == (None, "breach", 960)
-
-
-def small_world(bad: int, labels: int = 60, weeks: int = 10, rows: int = 3) -> SourceData:
-    """Labels of a few automated rows a week, ``bad`` of which are wrong half the time, beside one large good label."""
-    rng = np.random.default_rng(5)
-
-    def drawn() -> dict[str | None, Counts]:
-        found: dict[str | None, Counts] = {
-            f"small {i:02d}": counts_from_rows(
-                [0.9] * rows, (rng.random(rows) < (0.4 if i < bad else 0.9)).astype(float), automate_at=0.8
-            )
-            for i in range(labels)
-        }
-        large = {"large": counts_from_rows([0.9] * 3_000, rng.random(3_000) < 0.9, automate_at=0.8)}
-        return {**found, **large, None: pool([*found.values(), *large.values()])}
-
-    made = [drawn() for _ in range(weeks)]
-    past = tuple(
-        PastWindow(window(back), {label: promises_of(found) for label, found in made[back].items()})
-        for back in range(1, weeks)
-    )
-    return SourceData("tickets", WindowCounts(window(), made[0]), past=past)
-
-
-SMALL = RULE.model_copy(update={"id": "small-labels", "scope": "small_labels"})
-
-
-def test_small_labels_are_judged_together_though_a_large_one_hides_them_in_the_source() -> None:
-    known = small_world(10)
-    (whole,) = verdicts_of(RULE.model_copy(update={"scope": "source"}), known, CONFIG, ())
-    assert whole.outcome == "ok"
-    (found,) = verdicts_of(SMALL, known, CONFIG, ())
-    assert (found.subject.label, found.outcome) == (None, "breach")
-    assert found.detail["small_labels"] == 60
-    named = [line[0] for line in found.detail["likeliest"]]
-    assert len(named) == 5
-    assert set(named) <= {f"small {i:02d}" for i in range(10)}
-    assert plain_words(found).startswith("tickets (all labels) is overconfident in 60 small labels: ")
-    assert f", likeliest in {', '.join(named)}" in plain_words(found)
-
-
-def test_small_labels_that_keep_their_promise_are_quiet_and_none_is_named() -> None:
-    (found,) = verdicts_of(SMALL, small_world(0), CONFIG, ())
-    assert found.outcome != "breach"
-    assert found.detail["likeliest"] == []
-
-
-def test_without_small_labels_there_is_nothing_to_judge() -> None:
-    (found,) = verdicts_of(SMALL, data(*[KEPT] * 30), CONFIG, ())
-    assert (found.outcome, found.reason, found.detail["small_labels"]) == ("not_evaluated", Reason.NO_ROWS, 0)
