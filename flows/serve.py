@@ -16,9 +16,10 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -54,6 +55,10 @@ def main() -> int:
     except (ConfigProblems, SettingsError) as error:
         print(error, file=sys.stderr)
         return 2
+    if unusable := socks_proxies(os.environ):
+        print(f"{unusable[0]} names a SOCKS proxy, with which Prefect asks not even its own server: "
+              f"pip install socksio, or unset {' '.join(unusable)}", file=sys.stderr)  # fmt: skip
+        return 2
     os.environ.setdefault("PREFECT_LOGGING_SETTINGS_PATH", str(shipped(LOGGING_FILE)))
     for ending in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         signal.signal(ending, _ask_to_end)
@@ -74,6 +79,16 @@ def main() -> int:
             raise
     print("Stopped. Runs that fall due now are made up for when this is started again.", flush=True)
     return 0
+
+
+def socks_proxies(environ: Mapping[str, str]) -> list[str]:
+    """The variables that name a SOCKS proxy, where httpx lacks what it needs for one: it fails before any exemption.
+
+    >>> socks_proxies({"ALL_PROXY": "socks5://proxy.example:1080", "HTTP_PROXY": "http://proxy.example:8080"})
+    ['ALL_PROXY']
+    """
+    proxies = (name for name in environ if name.lower() in ("all_proxy", "http_proxy", "https_proxy"))
+    return [] if find_spec("socksio") else sorted(name for name in proxies if environ[name].lower().startswith("socks"))
 
 
 @dataclass(frozen=True, slots=True)

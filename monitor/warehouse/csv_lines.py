@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from glob import escape, glob
+from glob import escape
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from monitor.warehouse.csv_rejects import (
     lines_of_file,
     unreadable,
 )
+from monitor.warehouse.parquet_types import visible_files
 from monitor.warehouse.relation import UnreadableFile, select_of
 
 COPIED_BYTES = 64 * 2**20
@@ -63,7 +64,7 @@ def csv_rows(driver: Any, path: str, table: str) -> CsvRows:
     """
     if "://" in path:
         raise UnreadableFile(f"{path} is no file of this machine", "download it first: nothing is read over a network")
-    paths = [path] if Path(path).is_file() else sorted(glob(path, recursive=True))  # noqa: PTH207 - may be absolute
+    paths = visible_files(path)
     headers = {each: header for each in paths if (header := header_of(each, _head(driver, each))) is not None}
     if not headers:
         raise UnreadableFile(f"{path} is empty", "a CSV file begins with a line of names: write the file again")

@@ -157,7 +157,8 @@ def join_of(
     shared = sa.select(_ONE).select_from(one).where(equal).correlate(other).exists()
     others = connection.execute(sa.select(sa.func.count()).select_from(other).where(shared)).scalar_one()
     inexact = int(counted["pairs"]) > int(counted["met"]) or int(counted["pairs"]) > int(others)
-    examples = tuple(str(connection.execute(sa.select(sa.func.min(side.c.k0))).scalar()) for side in sides)
+    least = (sa.select(sa.func.min(dialect.text(side.c.k0))) for side in sides)  # as text: PostgreSQL has no least UUID
+    examples = tuple(str(connection.execute(each).scalar() or "") for each in least)
     on = ", ".join(mine if mine == its else f"{mine} = {its}" for mine, its in truth.on.items())
     return Join(
         int(counted["none"]), int(counted["one"]), int(counted["several"]), inexact, on, (examples[0], examples[1])

@@ -58,7 +58,8 @@ def doubts_about_join(join: Join) -> Iterator[str]:
     """
     if join.none == join.predictions > 0:
         mine, its = map(clean, join.examples)
-        yield f"no prediction has a truth by {join.on}: its ids are like {mine}, those of the truths like {its}"
+        theirs = f"those of the truths like {its}" if its else "and no truth has one"
+        yield f"no prediction has a truth by {join.on}: its ids are like {mine}, {theirs}"
     if join.several:
         yield f"{join.several:,} of {join.predictions:,} predictions meet several truths by {join.on}"
 

@@ -45,8 +45,14 @@ def with_parts(connection: sa.Connection, files: ParquetFiles) -> ParquetFiles:
 
 
 def visible_files(pattern: str) -> list[str]:
-    """The files of a pattern, or the one that has it as its name, without hidden ones such as ``._a.parquet``."""
-    return [pattern] if Path(pattern).is_file() else sorted(glob(pattern, recursive=True))  # noqa: PTH207 - absolute
+    """The files of a pattern, or the one that has it as its name, without hidden ones: ``._a.parquet``, ``~$a.csv``.
+
+    Excel writes the second kind beside a file that somebody has open.
+    """
+    if Path(pattern).is_file():
+        return [pattern]
+    found = glob(pattern, recursive=True)  # noqa: PTH207 - absolute
+    return sorted(path for path in found if not Path(path).name.startswith("~$"))
 
 
 def hidden_files(pattern: str) -> list[str]:

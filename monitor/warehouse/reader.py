@@ -540,7 +540,7 @@ class Warehouse:
         self._unreadable.update(self._dialect.unreadable_lines(connection))
         if not isinstance(layout, Layout):
             raise RelationError(layout)
-        return layout if every or source.unresolved is None else with_truth(layout)
+        return layout if every or source.unresolved is None else with_truth(layout, self._dialect)
 
 
 def problem_of(error: RelationError | WarehouseFailed) -> Reason:
@@ -604,7 +604,9 @@ def _explained(name: str, error: Exception, url: sa.URL, *, of_the_relation: boo
         return WarehouseFailed(f"{_address(url)}: {error}")
     message = _first_line(error)
     if of_the_relation:
-        remedy = "correct `relation` in alerts.yaml, or what it names; the monitor needs SELECT on it"
+        is_cut = any(sign in message for sign in ("magic bytes", "too small to be a Parquet file"))
+        cut = "it is cut, or no Parquet file: write it again, or take it out of the folder"
+        remedy = cut if is_cut else "correct `relation` in alerts.yaml, or what it names; the monitor needs SELECT on it"
         return RelationError([RelationProblem(name, f"the warehouse refuses the relation: {message}", remedy)])
     return WarehouseFailed(f"{_address(url)} {_what_to_do(message)}: {message}")
 

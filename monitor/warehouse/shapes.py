@@ -198,7 +198,10 @@ class _Shape:
         return bool(self.source.positive) or has("true_label") or has("predicted_label")
 
     def newest(self) -> _Shape:
-        """The same for the latest row of each item, or of each (item, label) if the relation has one label per row."""
+        """The same for the latest row of each item, or of each (item, label) if the relation has one label per row.
+
+        Rows without an item are no versions of each other: all stay, to be rejected.
+        """
         if not self.source.latest_by:
             return self
         layout, dialect = self.layout, self.dialect
@@ -209,7 +212,8 @@ class _Shape:
         order = [value.desc().nulls_last() for value in (*dates, *values)]
         place = sa.func.row_number().over(partition_by=within, order_by=order).label("place")
         ranked = layout.numbered(place).subquery("ranked_rows")
-        newest = sa.select(*(column for column in ranked.c if column.name != "place")).where(ranked.c.place == ONE)
+        counts = sa.or_(ranked.c.place == ONE, layout.within(ranked).expression("item").is_(None))
+        newest = sa.select(*(column for column in ranked.c if column.name != "place")).where(counts)
         return replace(self, layout=layout.within(newest.subquery("newest")))
 
     def kept(self) -> dict[str, Typed]:

@@ -172,6 +172,7 @@ def hash_of(text: bytes) -> int:
     return int.from_bytes(digest[:4])
 
 
+@lru_cache(1 << 16, typed=True)
 def _label(text: str | None) -> str | None:
     return None if text is None else WHOLE.sub(r"\1", text)
 

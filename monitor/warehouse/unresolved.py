@@ -18,7 +18,7 @@ from monitor.config.model import SourceConfig, WideConfig
 from monitor.config.relation import is_files
 from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import Expression
+from monitor.warehouse.dialects import Dialect, Expression
 from monitor.warehouse.row_levels import ONE, ZERO, first_reason, sound_unless
 from monitor.warehouse.statements import Statements
 
@@ -45,10 +45,11 @@ def open_relation(source: SourceConfig) -> SourceConfig:
     return OpenRelation.model_construct(**{**dict(source), **changed})
 
 
-def with_truth(layout: Layout) -> Layout:
-    """The same relation without waiting rows."""
-    known = layout.expression("actual").is_not(None)
-    return layout.within(layout.numbered().where(known).subquery("with_truth"))
+def with_truth(layout: Layout, dialect: Dialect) -> Layout:
+    """The same relation without waiting rows. Without a date of its prediction a row waits in no window, and stays."""
+    predicted_at = dialect.instant(layout.expression("predicted_at"), layout.columns["predicted_at"].kind)
+    kept = sa.or_(layout.expression("actual").is_not(None), predicted_at.is_(None))
+    return layout.within(layout.numbered().where(kept).subquery("with_truth"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,33 @@ def test_what_a_join_finds_is_said_in_every_reading(load: Loader) -> None:
                 assert [why.startswith(said) for why in odd] == [True] * bool(said), (engine, odd)
 
 
+def test_ids_may_be_uuids_and_no_truth_may_be_there(load: Loader) -> None:
+    ids = [f"{n:08x}-0000-4000-8000-000000000000" for n in range(50)]
+    data = [row | {"item": ids[place % 50]} for place, row in enumerate(two_tables())]
+    for engine, warehouse in load(data, types={**TYPES, "item": "UUID"}).items():
+        assert warehouse.read("tickets", joined("item"), WEEK, now=NOW).rows == 50, engine
+    for engine, warehouse in load(data[:50], types={**TYPES, "item": "UUID"}).items():
+        reading = warehouse.read("tickets", joined("item"), WEEK, now=NOW)
+        (odd,) = [str(e["why"]) for each in reading.quality if each.reason == "join_odd" for e in each.examples]
+        assert odd == f"no prediction has a truth by item: its ids are like {ids[0]}, and no truth has one", engine
+
+
+@pytest.mark.parametrize("settings", [{}, {"latest_by": ["resolved_at"]}])
+def test_rows_without_an_item_or_any_date_are_said_one_by_one(load: Loader, settings: dict[str, Any]) -> None:
+    dates = dict.fromkeys(("resolved_at", "predicted_at"), WEEK.start)
+    known = [row | dates for row in rows("refund", n=10)]
+    odd = [row | {"item": None} for row in known[:5]]
+    undated = [row | {"true_label": None, "resolved_at": None, "predicted_at": None} for row in rows("refund", n=2)]
+    types = {**TYPES, "predicted_at": "TIMESTAMP WITH TIME ZONE"}
+    fresh = [row | {"item": f"new{place}"} for place, row in enumerate(undated)]
+    for engine, warehouse in load([*known, *odd, *fresh], types=types).items():
+        source = SourceConfig.model_validate(SINGLE | {"unresolved": True} | settings)
+        reading = warehouse.read("tickets", source, WEEK, now=NOW)
+        assert reading.rows == len(known), engine
+        said = {each.reason: each.rows for each in reading.quality}
+        assert said == {"item_missing": len(odd), "date_missing": len(fresh)}, engine
+
+
 def test_columns_of_all_labels_beside_theirs_are_no_labels(load: Loader) -> None:
     data = [
         {"item": f"t{n}", "p_refund": 0.1 + n % 2 * 0.7, "p_other": 0.8 - n % 2 * 0.7, "p_max": 0.8, "p_margin": 0.7,

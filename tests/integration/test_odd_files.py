@@ -81,22 +81,24 @@ def test_a_database_may_have_any_name_but_for_the_beginning_of_options(tmp_path:
         assert read("resolved_tickets", database_address(f"sqlite:///{file}")).rows == 1
 
 
+@pytest.mark.parametrize("beside", ["._a", "~$a"])
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
-def test_hidden_files_of_a_pattern_are_left_out_and_said(tmp_path: Path, ending: str) -> None:
+def test_hidden_files_of_a_pattern_are_left_out_and_said(tmp_path: Path, ending: str, beside: str) -> None:
     (write_csv if ending == "csv" else write_parquet)(tmp_path / "data" / f"a.{ending}")
-    (tmp_path / "data" / f"._a.{ending}").write_bytes(b"\0\5\26\7Mac OS X")
+    (tmp_path / "data" / f"{beside}.{ending}").write_bytes(b"\0\5\26\7Mac OS X")
     config = source(tmp_path / "data" / f"*.{ending}")
     with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
         reading = warehouse.read("tickets", config, WEEK, now=NOW)
         said = describe(warehouse, "tickets", config, reading).doubts
     assert reading.rows == 8
-    assert any(f"1 hidden file of {config.relation} left out: " in doubt and f"._a.{ending}" in doubt for doubt in said)
+    assert any(f"1 hidden file of {config.relation} left out: " in doubt and f"{beside}.{ending}" in doubt for doubt in said)
 
 
-def test_a_cut_file_is_refused_by_its_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize("share", [0.5, 0.0])
+def test_a_cut_file_is_refused_by_its_name(tmp_path: Path, share: float) -> None:
     whole = write_parquet(tmp_path / "a.parquet").read_bytes()
-    (tmp_path / "b.parquet").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(RelationError, match=r"b\.parquet"):
+    (tmp_path / "b.parquet").write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(RelationError, match=r"b\.parquet.*; it is cut, or no Parquet file: write it again"):
         read(tmp_path / "*.parquet")
 
 
