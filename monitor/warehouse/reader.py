@@ -606,7 +606,9 @@ def _explained(name: str, error: Exception, url: sa.URL, *, of_the_relation: boo
     if of_the_relation:
         is_cut = any(sign in message for sign in ("magic bytes", "too small to be a Parquet file"))
         cut = "it is cut, or no Parquet file: write it again, or take it out of the folder"
-        remedy = cut if is_cut else "correct `relation` in alerts.yaml, or what it names; the monitor needs SELECT on it"
+        remedy = (
+            cut if is_cut else "correct `relation` in alerts.yaml, or what it names; the monitor needs SELECT on it"
+        )
         return RelationError([RelationProblem(name, f"the warehouse refuses the relation: {message}", remedy)])
     return WarehouseFailed(f"{_address(url)} {_what_to_do(message)}: {message}")
 

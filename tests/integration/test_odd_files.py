@@ -91,7 +91,9 @@ def test_hidden_files_of_a_pattern_are_left_out_and_said(tmp_path: Path, ending:
         reading = warehouse.read("tickets", config, WEEK, now=NOW)
         said = describe(warehouse, "tickets", config, reading).doubts
     assert reading.rows == 8
-    assert any(f"1 hidden file of {config.relation} left out: " in doubt and f"{beside}.{ending}" in doubt for doubt in said)
+    assert any(
+        f"1 hidden file of {config.relation} left out: " in doubt and f"{beside}.{ending}" in doubt for doubt in said
+    )
 
 
 @pytest.mark.parametrize("share", [0.5, 0.0])
