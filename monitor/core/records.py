@@ -154,6 +154,9 @@ LABELS_DIFFER = "labels_differ"
 JOIN_ODD = "join_odd"
 """The reason for predictions that meet no truth at all, or several: 0 rows, and how many as examples."""
 
+WAITING_UNUSABLE = "waiting_unusable"
+"""The reason for items without a truth that cannot be used either: 0 rows, and how many by reason as an example."""
+
 RARE_LABELS = "rare_labels"
 """The reason for labels of few rows of a source with very many, which are judged together: 0 rows, and how many."""
 
@@ -171,7 +174,8 @@ class RejectedRows:
     that could not be read, with 0 rows and one example that says why (:func:`part_not_read`), or :data:`ROWS_GONE` with
     0 rows and one example that says how many there were (:func:`rows_gone`), or :data:`ROWS_DELETED` or
     :data:`ROWS_REPLACED` with 0 rows and one example for each window (:func:`rows_deleted`), or :data:`LABELS_DIFFER`
-    or :data:`RARE_LABELS` or :data:`JOIN_ODD` or :data:`AUDIT_DIFFERS` or :data:`TRUTHS_BIASED`.
+    or :data:`RARE_LABELS` or :data:`JOIN_ODD` or :data:`AUDIT_DIFFERS` or :data:`TRUTHS_BIASED` or
+    :data:`WAITING_UNUSABLE`.
     """
 
     source: str

@@ -32,7 +32,7 @@ class UnresolvedRows:
     """The rows of one source that were predicted in one window, split by whether their truth was known at a time.
 
     ``known_at`` is that time: a row is ``resolved`` if its truth was known then, else ``waiting``; both are by label.
-    ``set_aside`` counts the rows that cannot be used, by reason; these are in neither.
+    ``set_aside`` counts the waiting rows that cannot be used, by reason; these are in neither.
     """
 
     source: str

@@ -16,6 +16,7 @@ from monitor.core.records import (
     ROWS_REPLACED,
     TRUTHS_BIASED,
     UNRESOLVED_FAILED,
+    WAITING_UNUSABLE,
     Interval,
     RejectedRows,
     Replica,
@@ -201,11 +202,11 @@ def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
             )
 
 
-_OF_LABELS = (JOIN_ODD, LABELS_DIFFER, RARE_LABELS, AUDIT_DIFFERS, TRUTHS_BIASED)
+_OF_LABELS = (JOIN_ODD, LABELS_DIFFER, RARE_LABELS, AUDIT_DIFFERS, TRUTHS_BIASED, WAITING_UNUSABLE)
 
 
 def labels_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str]:
-    """What is odd about the truths of labels (their names, their join), and which are not judged one by one."""
+    """What is odd about the truths of labels, which labels are not judged one by one, and which rows wait unusable."""
     for note in (each for each in quality if each.source == source and each.reason in _OF_LABELS):
         yield from (f"{clean(source)}: {example['why']}." for example in note.examples)
 

@@ -29,6 +29,7 @@ from monitor.core.records import (
     JOIN_ODD,
     LABELS_DIFFER,
     UNRESOLVED_FAILED,
+    WAITING_UNUSABLE,
     Reason,
     RejectedCell,
     RejectedRows,
@@ -310,9 +311,13 @@ class Warehouse:
 
     def _with_unresolved(self, found: Reading, source: SourceConfig) -> Reading:
         try:
-            return replace(found, unresolved=self.unresolved(found.source, source, found.window))
+            rows = self.unresolved(found.source, source, found.window)
         except (RelationError, WarehouseFailed) as error:
             return with_part_not_read(found, UNRESOLVED_FAILED, error)
+        aside = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in rows.set_aside.items())
+        why = f"of rows without a truth {sum(rows.set_aside.values()):,} cannot be used: {aside}"
+        said = (RejectedRows(found.source, WAITING_UNUSABLE, 0, ({"why": why},)),) if aside else ()
+        return replace(found, unresolved=rows, quality=(*found.quality, *said))
 
     def _lines_set_aside(self, name: str, source: SourceConfig) -> tuple[RejectedRows, ...]:
         """The lines that are no rows of the files that a source names, as they were read last."""

@@ -98,8 +98,14 @@ class UnresolvedStatements(Statements):
         return sa.select(*shown).where(placed.c.place <= each).order_by(by_bytes(placed.c.label), placed.c.place)
 
     def set_aside(self) -> sa.Select[Any]:
-        """(reason, n) over the rows of the window that cannot be used."""
-        rows = self._judged()
+        """(reason, n) over waiting rows of no use: of the window, and of the second relation without a date."""
+        judged = self._judged()
+        rows = sa.select(judged.c.reason).where(judged.c.waiting == ONE).subquery("waiting")
+        if self.more is not None:
+            more = replace(self, layout=self.more, more=None)
+            missing = sa.literal(RejectReason.DATE_MISSING.value, sa.Text).label("reason")
+            undated = more._select(missing).where(more._instant("predicted_at").is_(None))
+            rows = sa.union_all(sa.select(rows.c.reason), undated).subquery("unusable")
         unusable = sa.select(rows.c.reason, sa.func.count().label("n")).where(rows.c.reason.is_not(None))
         return unusable.group_by(rows.c.reason)
 
@@ -128,8 +134,8 @@ class UnresolvedStatements(Statements):
         return self._select(*(value.label(name) for name, value in values.items()), judgment).where(self._in_window())
 
     def _waits(self) -> Expression:
-        if not self.layout.has("actual"):
-            return ONE
+        if not self.layout.has("actual") or not self.layout.has("resolved_at"):
+            return ONE  # the second relation may have a column of truths, which are not known yet
         known_at = self.dialect.moment(self.known_at, self.layout.columns["resolved_at"].kind)
         later = sa.func.coalesce(self._instant("resolved_at") >= known_at, sa.false())
         return sa.case((sa.or_(self._column("actual").is_(None), later), ONE), else_=ZERO)
