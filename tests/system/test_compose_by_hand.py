@@ -1,7 +1,7 @@
 """What docker-compose.yml starts, started by hand: the same commands and environment, for two weeks and an upgrade.
 
 Only what a container gives is put in its place: folders, addresses, ports, and PostgreSQL itself. Prefect's own
-database is SQLite here: it wants PostgreSQL's pg_trgm, which the server from PyPI does not have.
+database is in a server from Debian: it wants pg_trgm, which the server from PyPI does not have.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 import yaml
 
@@ -110,7 +113,38 @@ def workspace() -> Iterator[slack.FakeSlack]:
 
 
 @pytest.fixture
-def host(tmp_path: Path, postgres_url: str, workspace: slack.FakeSlack) -> Host:
+def prefect_database() -> Iterator[str]:
+    """The address of Prefect's database, made by the script of compose, in a PostgreSQL with its extensions."""
+    installed = sorted(Path("/usr/share/postgresql").glob("*/extension/pg_trgm.control"))
+    if not installed:
+        missing = "no PostgreSQL with pg_trgm is installed (apt-get install postgresql)"
+        pytest.fail(missing) if os.environ.get("CI") else pytest.skip(missing)
+    programs = Path("/usr/lib/postgresql") / installed[-1].parents[1].name / "bin"
+    port, as_user = str(free_port()), {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}
+    # not under tmp_path, which other users may not enter, and as root the server runs as one
+    with tempfile.TemporaryDirectory(prefix="calmon-prefect-", ignore_cleanup_errors=True) as folder:
+        if as_user:
+            shutil.chown(folder, **as_user)
+        data, at = f"{folder}/data", ("-h", "127.0.0.1", "-p", port, "-U", "postgres")
+        made = (programs / "initdb", "-D", data, "-U", "postgres", "--auth", "trust", "--no-sync")
+        subprocess.run(made, check=True, capture_output=True, cwd=folder, **as_user)
+        options = ("-c", "listen_addresses=127.0.0.1", "-p", port, "-k", folder, "-c", "fsync=off")
+        with (Path(folder) / "log").open("wb") as log, subprocess.Popen(
+            (programs / "postgres", "-D", data, *options), stdout=log, stderr=log, cwd=folder, **as_user
+        ) as server:  # fmt: skip
+            try:
+                until(
+                    lambda: subprocess.run((programs / "pg_isready", *at), check=False).returncode == 0, Path(log.name)
+                )
+                script = ("-v", "ON_ERROR_STOP=1", "-f", ROOT / "deployments" / "postgres-init.sql")
+                subprocess.run((programs / "psql", *at, *script), check=True, capture_output=True)
+                yield f"postgresql+asyncpg://postgres@127.0.0.1:{port}/prefect"
+            finally:
+                server.send_signal(signal.SIGINT)  # ends its connections
+
+
+@pytest.fixture
+def host(tmp_path: Path, postgres_url: str, prefect_database: str, workspace: slack.FakeSlack) -> Host:
     """A host with the project's files, its secrets in files, and twelve weeks of rows."""
     for name in ("flows", "deployments"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -118,7 +152,7 @@ def host(tmp_path: Path, postgres_url: str, workspace: slack.FakeSlack) -> Host:
     write_duckdb(tmp_path / "warehouse.duckdb", rows())
     secrets = {
         "calmon_store_url": new_postgres_database(postgres_url),
-        "prefect_database_url": f"sqlite+aiosqlite:///{tmp_path / 'prefect.db'}",
+        "prefect_database_url": prefect_database,
         "calmon_warehouse_url": f"duckdb:///{tmp_path / 'warehouse.duckdb'}",
         "calmon_slack_bot_token": slack.TOKEN,
         "calmon_slack_app_token": slack.APP_TOKEN,
@@ -140,7 +174,7 @@ def host(tmp_path: Path, postgres_url: str, workspace: slack.FakeSlack) -> Host:
 
 
 def test_two_weeks_go_through_the_processes_of_compose(
-    host: Host, workspace: slack.FakeSlack, tmp_path_factory: pytest.TempPathFactory
+    host: Host, prefect_database: str, workspace: slack.FakeSlack, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     address = (host.folder / "secrets" / "calmon_store_url").read_text("utf-8")
     host.run("migrate")
@@ -164,6 +198,10 @@ def test_two_weeks_go_through_the_processes_of_compose(
             run = scheduled_run(server, "calmon-weekly", monday_after(name))
             until(lambda run=run: flow_run(server, run)["state_type"] in ENDED, worker)  # type: ignore[misc]
             assert flow_run(server, run)["state_type"] == "COMPLETED", worker.read_text("utf-8")
+        with psycopg.connect(prefect_database.replace("+asyncpg", "")) as database:
+            kept = database.execute("SELECT count(*) FROM flow_run WHERE state_type = 'COMPLETED'").fetchone()
+        assert kept is not None
+        assert kept[0] >= 2, "Prefect's runs are in PostgreSQL"
 
     with Store.from_url(address, create=False) as store:
         found = {verdict.id for verdict in store.verdicts(schedule="weekly")}
