@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -167,3 +168,18 @@ def test_promtool_accepts_the_files_and_their_unit_tests_which_make_each_rule_fi
         ):
             done = subprocess.run([promtool, *words], cwd=FOLDER, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_grafana_draws_what_each_rule_asks_with_a_line_where_it_fires() -> None:
+    board = json.loads((FOLDER.parent / "grafana-dashboard.json").read_text("utf-8"))
+    panels = [panel for panel in board["panels"] if panel["datasource"]["uid"] == "${DS_PROMETHEUS}"]
+    assert {given["name"] for given in board["__inputs"]} == {"DS_CALMON", "DS_PROMETHEUS"}
+    for rule, panel in zip(RULES, panels, strict=True):
+        asked, sign, limit = rule["expr"].rsplit(" ", 2)
+        assert panel["description"] == f"Alert {rule['alert']}; docs/watching.md"
+        assert [target["expr"] for target in panel["targets"]] == [asked]
+        steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+        line = float(limit) or 1  # of whole numbers, those above 0 are 1 and more
+        assert [(each["color"], each["value"]) for each in steps] == (
+            [("green", None), ("red", line)] if sign == ">" else [("red", None), ("green", line)]
+        )
