@@ -126,7 +126,7 @@ def _run(
 def _say_how_to_go_live(settings: Settings, window: Window) -> None:
     """After a run with ``dry_run: true``: what lets the next ones act."""
     cli.out.print(Text(f"Nothing was switched. To let it act, take `dry_run: true` out of {settings.config}, then:"))
-    cli.print_next('calmon automation enable --all --reason "go live"', "but labels in breach", settings)
+    cli.print_next('calmon automation enable --all --reason "go live"', "except labels in breach", settings)
     cli.print_next(windows.run_command(window.schedule, window.name), "acts on what was found", settings)
 
 
