@@ -113,6 +113,8 @@ def _run(
                 cli.out.print(f"The warehouse read {read / 1e6:,.1f} MB of its tables for this run.")
             if config.automation.dry_run and not dry_run:
                 _say_how_to_go_live(opened.settings, window)
+            elif any(action.state.startswith("not sent") for action in result.actions):
+                cli.print_next("calmon check", "where messages go, and what is missing for it", opened.settings)
         for part in (part for part in result.evaluated if part.problem):
             text = f"{part.source}: {part.problem}: {part.error}"
             cli.err.print(text, style="red", markup=False, soft_wrap=True)
