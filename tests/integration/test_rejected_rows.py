@@ -93,7 +93,10 @@ SAID: dict[RejectionCause, tuple[str, str]] = {
     RejectionCause.TRUTH_MINUS_ONE: ("are -1 (for example 2026-W35-", "Find out what -1 means."),
     RejectionCause.SCORE_IN_PERCENT: ("as percentages are (for example 2026-W35-", "score / 100"),
     RejectionCause.TRUTH_MISSING: ("are NULL (for example 2026-W35-", "unresolved: true"),
-    RejectionCause.SCORE_CONSTANT: ("every score is the same", "Check that the view or file has the score of each"),
+    RejectionCause.SCORE_CONSTANT: (
+        "every score is the same",
+        "Check that the view or file has the score of each item",
+    ),
     RejectionCause.TRUTH_CONSTANT: ("is the same", "Check the join that gives the truth"),
     RejectionCause.ITEM_CONSTANT: ("every row has the same item", "Check which column `item` is mapped to"),
 }
