@@ -30,6 +30,7 @@ from monitor.demo.population import BASELINE_WEEKS, PLANTED, WEEKS
 from monitor.evaluation.safe_scores import floor_of, margin_of
 from monitor.inference.selective import lowest_safe
 from monitor.metrics.selective import looked_at
+from monitor.operations.audit import NothingToPlan
 from monitor.operations.audit import plan as plan_audit
 from monitor.operations.change_switch import change_switch, known_labels
 from monitor.report.console import plain_table
@@ -151,14 +152,23 @@ def _planted(plan: DemoPlan) -> Table:
 
 
 def _of_one_that_is_fine(monitor: Monitor, window: Window) -> str:
-    """From which score the label could act alone, and how many of its items people would check."""
+    """From which score the label could act alone, and how many of its items people would check.
+
+    "" where the alerts.yaml of the demo, which may be a user's own, has not what that needs.
+    """
     source, label = FINE
     reading = monitor.store.load_reading(window.schedule, window.start, source)
-    if reading is None or label not in reading.labels:
+    if reading is None or label not in reading.labels or source not in monitor.config.sources:
+        return ""
+    try:
+        planned = plan_audit(monitor, source, window, FALL, weeks=4)
+    except NothingToPlan:
+        return ""
+    audit = next((each for each in planned if each.label == label), None)
+    if audit is None:
         return ""
     at, floor = monitor.config.sources[source].automate_from(label), floor_of(monitor.config, source, label)
     point = lowest_safe(looked_at(reading.labels[label]), floor=floor, margin=margin_of(monitor.config, source, label))
-    (audit,) = (each for each in plan_audit(monitor, source, window, FALL, weeks=4) if each.label == label)
     safe = "From no score on is it shown to keep its promise"
     if point.threshold is not None:
         safe = f"From {point.threshold:g} on ({percent(point.accuracy)} right) it is shown to keep its promise"
