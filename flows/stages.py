@@ -28,7 +28,7 @@ from monitor.config.load import load_config
 from monitor.config.settings import Settings, load_settings
 from monitor.context import ActMode, Monitor, utc_now
 from monitor.core.log_lines import about
-from monitor.core.records import Schedule, Window
+from monitor.core.records import Schedule, Subject, Window
 from monitor.core.redaction import secrets_hidden
 from monitor.core.windows import WindowError, last_ready, named
 from monitor.history.errors import HistoryLost, StoreMissing, StoreUnreachable
@@ -230,8 +230,8 @@ def _say_what_was_found(result: Run, info: Callable[..., None], error: Callable[
     for part in result.evaluated:
         if part.problem:
             error("%s: %s: %s", part.source, part.problem, part.error)
-        for verdict in part.verdicts:
-            if verdict.outcome == "breach":
-                info("breach %s: %s %s (%s)", verdict.id, verdict.rule, verdict.subject.name, verdict.reason)
+    for found in (each for each in result.diagnoses if each.needs_somebody):
+        because = f"calmon explain {found.because[0][:12]}"
+        info("%s: %s, %s (%s)", Subject(found.source, found.label).name, found.state, found.problem, because)
     for action in result.actions:
         info("%s %s/%s: %s", action.kind, action.source, action.label or "(all labels)", action.state)
