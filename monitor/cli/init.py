@@ -134,9 +134,12 @@ def init(
             found = _found(opened, relation or place.relation, truth, on, named, ask=ask)
             name = source or _source_name(found.relation)
             table = _table_of(opened, name, found, named, score_is, ask=ask)
+            _show_columns(table)  # before the questions that follow from them
             answers = _Answers(table.of_what, automate_at, must_be_right, channel)
             begun = _begun(opened, name, table, timezone, answers, ask=ask)
-        _show(table, begun)
+        cli.out.print(_answers_table(table, begun))
+        if begun.typical is not None:
+            cli.out.print(_sight_table(begun.config, begun.typical, begun.visible))
         settings = _write(config_path, begun.text, place.address)
         findings = check_places(settings, begun.config, None)
         _show_findings(findings)
@@ -569,8 +572,8 @@ def _acts(acting: Acting) -> str:
     return f"{acting.weekly:,.0f} rows a week ({acting.share:.0%}), of which {acting.right:.1%} are right"
 
 
-def _show(table: _Table, begun: _Begun) -> None:
-    """One screen: what is read, the four answers with how to change them, and what can be seen."""
+def _show_columns(table: _Table) -> None:
+    """What is read, and as what."""
     words = "" if table.survey is None else f": {data_in_words(table.survey)}"
     cli.out.print(Text(f"{clean(table.found.relation, 60)}{words}; {table.proposal.shape}"))
     cli.out.print(_columns_table(table))
@@ -583,9 +586,6 @@ def _show(table: _Table, begun: _Begun) -> None:
         cli.out.print(
             Text(f"{count_of(waiting, 'row')} have no truth: they wait for it, and are not judged (unresolved: true)")
         )
-    cli.out.print(_answers_table(table, begun))
-    if begun.typical is not None:
-        cli.out.print(_sight_table(begun.config, begun.typical, begun.visible))
 
 
 def _columns_table(table: _Table) -> Any:
