@@ -85,12 +85,12 @@ def estimates(data: ReportData) -> Element:
     rows: list[tuple[Cell, ...]] = [
         (
             report.subject, "no rule" if report.story is None else STATE_WORDS[report.story.state], f"{report.rows:,}",
-            *(cell(report, *key) for key in shown), report.level,
+            *(cell(report, *key) for key in shown),
         )
         for report in data.by_attention
     ]  # fmt: skip
-    head = ("label", "state", "rows", *(words.metric_name(*key) for key in shown), "light")
-    note = "Debiased values of this window alone, with 95% intervals. Light: the handbook's bands; it decides nothing."
+    head = ("label", "state", "rows", *(words.metric_name(*key) for key in shown))
+    note = "Debiased values of this window alone, with 95% intervals."
     return Element("Estimates", head, tuple(rows), frozenset({2}), note=note)
 
 
