@@ -287,7 +287,7 @@ def was_enabled_against(state: SwitchState) -> bool:
 
 
 def _may_come_back(state: SwitchState) -> bool:
-    """Whether good windows may ever undo this label's off; never if nobody has turned it on."""
+    """Whether good windows may ever undo this label's off; never if it was never turned on."""
     return state.state == "on" or (state.state == "off" and (not state.by_operator or state.hold_until is not None))
 
 
@@ -536,7 +536,7 @@ def _turn_off(change: _Change, verdict: str, why: str, not_evaluated: str | None
         actor=change.run, counts=change.restrictor, reason=why, verdict=verdict, ok_streak=0, changed_at=change.now,
         not_evaluated=not_evaluated,
     )  # fmt: skip
-    said = "nobody had turned it on" if change.before.state == "never_set" else "turned off"
+    said = "it was never turned on" if change.before.state == "never_set" else "turned off"
     return change.become(after, "disabled", said, why=why, verdict=verdict)
 
 

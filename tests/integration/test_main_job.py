@@ -302,7 +302,7 @@ def test_a_page_about_features_that_cannot_be_made_ends_no_run_and_is_noted(
     monkeypatch.setitem(sys.modules, "evidently", None)  # importing it raises ImportError
     with pinned.opened() as monitor:
         result = run_window(monitor, window(monitor, WEEKS[10]))
-        assert "nobody had turned it on" in {action["state"] for action in result.document["actions"]}
+        assert "it was never turned on" in {action["state"] for action in result.document["actions"]}
         stored = monitor.store.shifts(schedule="weekly")
         (page,) = [s for s in stored if s.test == "page"]
         assert "evidently" in page.detail["reason"]
@@ -486,7 +486,7 @@ def test_a_diagnosis_that_fails_ends_no_run_and_is_noted(pinned: World, monkeypa
     with pinned.opened() as monitor:
         monkeypatch.setattr("monitor.run.diagnoses_of", broken)
         result = run_window(monitor, window(monitor, WEEKS[10]))
-        assert "nobody had turned it on" in {action["state"] for action in result.document["actions"]}
+        assert "it was never turned on" in {action["state"] for action in result.document["actions"]}
         assert monitor.store.switch("tickets", "slipping").state == "off"
         assert monitor.store.run_of(window(monitor, WEEKS[10]), "tickets")["state"] == "done"
         assert monitor.store.diagnoses(window(monitor, WEEKS[10])) == []

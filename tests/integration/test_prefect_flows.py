@@ -698,7 +698,7 @@ def check_artifacts(server: Server, run: str, project: Path) -> None:
     for words in (
         "# Calibration 2026-W34",
         "slipping must not act alone",
-        "automation off: nobody had turned it on",
+        "automation off: it was never turned on",
         "## Pages",
     ):
         assert words in summary, summary

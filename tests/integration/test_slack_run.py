@@ -35,7 +35,7 @@ def test_the_run_completes_and_the_next_one_sends_the_message_once(fault: Fault,
     with slack.running() as server, timed_out_where_scripted(server):
         server.fail_always("chat.postMessage", fault)
         first = run(world, server)
-        assert ("disable_automation", "nobody had turned it on") in first
+        assert ("disable_automation", "it was never turned on") in first
         state = next(state for kind, state in first if kind == "slack")
         # what Slack had accepted is found in the channel's history within the same run
         assert state == "sent" if fault.accept else state.startswith("failed:")

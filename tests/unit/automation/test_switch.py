@@ -475,7 +475,7 @@ def test_never_set_stays_off_after_a_good_window():
     ("before", "automation", "comes_back"),
     [(NEVER, AFTER_TWO, "off"), (replace(NEVER, label=None), AFTER_TWO, "on"),
      (NEVER, AFTER_TWO.model_copy(update={"initial": "on_first_ok"}), "on")],
-    ids=["nobody had turned it on", "the source's own", "runs may turn on"],
+    ids=["it was never turned on", "the source's own", "runs may turn on"],
 )  # fmt: skip
 def test_good_windows_after_a_breach_turn_on_only_what_was_on_or_may_be_by_itself(
     before: SwitchState, automation: AutomationConfig, comes_back: str
