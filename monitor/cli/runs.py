@@ -211,7 +211,7 @@ def backfill(
 
 def _told_of(result: Run) -> str:
     """Who is needed in a window, and the command that shows why; "" where no rule could be judged."""
-    window, troubled = result.window, [each for each in result.diagnoses if each.is_trouble]
+    window, troubled = result.window, [each for each in result.diagnoses if each.needs_somebody]
     if all(verdict.outcome == "not_evaluated" for part in result.evaluated for verdict in part.verdicts):
         return ""
     if not troubled:

@@ -150,7 +150,8 @@ class Notes:
     could be judged or not. ``segments`` are further parts of the rows with a trouble. ``weeks`` is how many windows
     together would be enough rows; ``last_rows`` and ``usual_rows`` say in which window a label without rows had some
     last, and how many it had usually, ``renamed_to`` which label like it appeared then. ``unchecked`` items acted alone
-    in a window without the truth of any, as in the window before.
+    in a window without the truth of any, as in the window before. ``explained_by`` are the labels in trouble without
+    whose rows the source as a whole would be within its limits.
     """
 
     unconfirmed: tuple[str, ...] = ()
@@ -163,6 +164,7 @@ class Notes:
     usual_rows: int | None = None
     renamed_to: str = ""
     unchecked: int = 0
+    explained_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,8 +192,13 @@ class Diagnosis:
 
     @property
     def is_trouble(self) -> bool:
-        """Whether somebody is needed."""
+        """Whether something is wrong."""
         return self.state in (DiagnosisState.UNSAFE, DiagnosisState.DEGRADED)
+
+    @property
+    def needs_somebody(self) -> bool:
+        """Whether somebody is needed: something is wrong that is not told of its labels."""
+        return self.is_trouble and not self.notes.explained_by
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:

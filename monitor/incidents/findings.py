@@ -50,7 +50,12 @@ def findings(
     open_now = {incident.fingerprint: incident for incident in known.values() if incident.is_open}
     burst = next((incident for incident in open_now.values() if incident.kind == BURST), None)
     together = () if burst is None else burst.labels
-    alone = [_of_label(each, verdicts) for each in diagnoses if each.label is None or each.label not in together]
+    alone = [
+        finding
+        for each in diagnoses
+        for finding in [_of_label(each, verdicts)]
+        if each.label not in together and (finding.fingerprint in open_now or not each.notes.explained_by)
+    ]
     first = [each for each in alone if each.label is not None and each.is_trouble and each.fingerprint not in open_now]
     if len(first) <= MANY:
         first = []

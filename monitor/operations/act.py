@@ -221,7 +221,8 @@ def _switch_label(monitor: Monitor, evidence: Evidence, before: SwitchState) -> 
 def _incidents(
     monitor: Monitor, parts: Sequence[Evaluated], diagnoses: Sequence[Diagnosis]
 ) -> dict[tuple[str, str | None], Incident]:
-    """The open incident of each label of these sources, after what the diagnoses change.
+    """The open incident of each label of these sources, after what the diagnoses change; where labels explain what is
+    wrong with their source as a whole, that of the first of them.
 
     Decisions, their events and their messages are stored in one transaction. If a person or another run changed an
     incident meanwhile, all is decided again. Raises RuntimeError after too many tries.
@@ -238,12 +239,9 @@ def _incidents(
             made = compose.compose(monitor, _decisions(monitor, parts, diagnoses, rests_on, known))
         if monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied":
             now = {each.id: each for each in (*known, *made.opened, *made.updated)}
-            return {
-                (each.source, label): each
-                for each in now.values()
-                if each.is_open
-                for label in each.labels or (each.label,)
-            }
+            told = {(i.source, label): i for i in now.values() if i.is_open for label in i.labels or (i.label,)}
+            explained = [(d.source, d.notes.explained_by[0]) for d in diagnoses if d.notes.explained_by]
+            return {(key[0], None): told[key] for key in explained if key in told} | told
     raise RuntimeError(f"the incidents kept changing under {INCIDENT_RETRIES} tries; run again")
 
 

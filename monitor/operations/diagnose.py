@@ -22,6 +22,7 @@ from monitor.core.records import Reason, Schedule, SwitchEvent, SwitchState, Ver
 from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.diagnosis import NEWEST, diagnose
 from monitor.evaluation.evaluate import Evaluated
+from monitor.evaluation.explained import with_labels
 from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.renamed import renamed_to
 from monitor.evaluation.shift.onset import Level, level_of
@@ -46,7 +47,8 @@ def diagnoses_of(monitor: Monitor, evaluated: Evaluated, current: WindowCounts) 
     ``current`` are the counts of the judged window; those before it are read from the history.
     """
     facts = _SourceFacts(monitor, evaluated, current)
-    return [diagnose(facts.of(label)) for label in sorted(facts.verdicts, key=lambda label: label or "")]
+    found = [diagnose(facts.of(label)) for label in sorted(facts.verdicts, key=lambda label: label or "")]
+    return with_labels(found, facts.verdicts.get(None, ()), current.labels, monitor.config.evaluation)
 
 
 @dataclass

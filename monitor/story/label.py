@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold, Since
-from monitor.core.records import BURST, UNCHECKED, VANISHED, Incident, Subject, Verdict
+from monitor.core.records import BURST, OF_LABEL, UNCHECKED, VANISHED, Incident, Subject, Verdict
 from monitor.core.wording import clean, count_of, ending, isolated, moment, percent, points, segment_name, who
 from monitor.story.incident import silence_words
 from monitor.story.switch import SwitchStory
@@ -96,13 +96,14 @@ class LabelStory:
     @property
     def needs_somebody(self) -> bool:
         """Whether somebody must look at it: it is in trouble, its rows have stopped, or it seems to be renamed."""
-        vanished = self.incident is not None and self.incident.kind == VANISHED and self.incident.is_open
-        return self.diagnosis.is_trouble or vanished or bool(self.diagnosis.notes.renamed_to)
+        kind = self.incident.kind if self.incident is not None and self.incident.is_open else ""
+        told = kind == VANISHED or (kind == OF_LABEL and self.diagnosis.is_trouble)
+        return self.diagnosis.needs_somebody or told or bool(self.diagnosis.notes.renamed_to)
 
     @property
     def known(self) -> str:
         """What the sentence says after the headline, "" where it says no more."""
-        if self.diagnosis.state is DiagnosisState.FINE:
+        if self.diagnosis.state is DiagnosisState.FINE or self.diagnosis.notes.explained_by:
             return ""
         known = "; ".join(part for part in (self.doubt or self.facts, self.since) if part)
         return f": {known}" if known else ""
@@ -180,6 +181,8 @@ def headline_of(
     if incident is not None and incident.kind in _OF_KIND and incident.is_open:
         many, source = count_of(len(incident.labels), "label"), clean(incident.source)
         return _OF_KIND[incident.kind].format(name=name, many=many, source=source)
+    if labels := diagnosis.notes.explained_by:
+        return f"{name}: what is wrong is in {labels_words(labels)}; the rest together is within the limits"
     if diagnosis.state is DiagnosisState.UNSAFE:
         below = "" if switch is None or switch.acts_from is None else f" below {switch.acts_from:g}"
         return f"{name} must not act alone{below}"
@@ -309,7 +312,7 @@ def do_now(diagnosis: Diagnosis, switch: SwitchStory | None) -> str:
     """What somebody on call does at any hour: as little as is safe."""
     unsafe = diagnosis.state is DiagnosisState.UNSAFE
     if switch is None:
-        return "look at it in working hours" if diagnosis.is_trouble else ""
+        return "look at it in working hours" if diagnosis.needs_somebody else ""
     if not switch.allowed:
         return "check that people decide these items" if unsafe and switch.button is not None else ""
     if switch.held_until is not None and unsafe:
@@ -318,7 +321,7 @@ def do_now(diagnosis: Diagnosis, switch: SwitchStory | None) -> str:
         return "turn automation off"
     if switch.state == "limited" and unsafe:
         return "check that people decide the items that are left out"
-    return "look at it in working hours" if diagnosis.is_trouble else ""
+    return "look at it in working hours" if diagnosis.needs_somebody else ""
 
 
 def story_lines(story: LabelStory) -> list[str]:

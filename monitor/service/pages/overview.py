@@ -69,8 +69,10 @@ def _fits(context: PageContext, story: LabelStory) -> bool:
 
 
 def _group(story: LabelStory) -> DiagnosisState:
-    """A label that has vanished needs somebody, though nothing can be told of it."""
-    return DiagnosisState.DEGRADED if story.needs_somebody and not story.diagnosis.is_trouble else story.state
+    """A label that has vanished needs somebody, and a source of which other labels tell all needs nobody."""
+    if story.needs_somebody == story.diagnosis.is_trouble:
+        return story.state
+    return DiagnosisState.DEGRADED if story.needs_somebody else DiagnosisState.FINE
 
 
 def _states(context: PageContext, shown: Sequence[Window]) -> dict[Key, list[str]]:

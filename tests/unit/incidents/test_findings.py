@@ -209,3 +209,21 @@ def test_the_current_incident_of_a_subject_is_the_open_one_else_the_last() -> No
     assert newest([older, incident]) == {incident.fingerprint: incident}
     ended = replace(incident, state="resolved")
     assert newest([older, ended]) == {incident.fingerprint: older}
+
+
+def of_its_labels(number: int = 10) -> Diagnosis:
+    return trouble(None, number, notes=Notes(explained_by=("billing",)))
+
+
+def test_a_source_that_its_labels_explain_opens_no_incident_of_its_own() -> None:
+    assert kinds(run([of_its_labels(), trouble("billing")])) == [("open", "label", "billing")]
+    assert kinds(run([trouble(None), trouble("billing")])) == [("open", "label", None), ("open", "label", "billing")]
+
+
+def test_the_incident_of_a_source_that_labels_explain_later_goes_on_until_it_is_fine() -> None:
+    known = incidents(run([trouble(None)]))
+    known = incidents(run([of_its_labels(11), trouble("billing", 11)], known), known)
+    assert [(each.label, each.is_open) for each in known] == [(None, True), ("billing", True)]
+    assert kinds(run([fine(None, 12), fine("billing", 12)], known)) == [
+        ("resolve", "label", None), ("resolve", "label", "billing"),
+    ]  # fmt: skip

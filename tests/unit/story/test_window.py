@@ -20,9 +20,10 @@ from monitor.core.diagnoses import (
     NotTold,
     Since,
 )
-from monitor.core.records import Action, Reason, RejectedRows, SwitchState
+from monitor.core.records import OF_LABEL, Action, Reason, RejectedRows, SwitchState
 from monitor.core.windows import week
 from monitor.evaluation.evaluate import Evaluated
+from monitor.incidents.life import Finding, decide
 from monitor.report.terminal import run_summary
 from monitor.story.label import LabelStory, label_story, story_lines
 from monitor.story.switch import switch_story
@@ -70,7 +71,7 @@ def test_a_label_in_trouble_is_told_in_three_lines_of_its_story_alone() -> None:
         "about 130 more wrong than the scores claimed (110 to 151); in channel = web; "
         "model version 2.1 arrived in 2026-W41 (80% of the change)"
     )
-    assert do.startswith("Automation is off: nobody has turned it on; ")
+    assert do.startswith("Automation is off: it was never turned on; ")
     assert do.endswith("next: recalibrate by platt: ECE 0.100 to 0.020")
 
 
@@ -117,3 +118,13 @@ def test_a_source_that_could_not_be_read_is_said_to_be_so_and_names_move_no_curs
     assert "tickets 2026-W46: not evaluated, relation error" in text
     assert "a[2J[red]b must not act alone" in text
     assert max(map(len, printed(told(UNSAFE, DEGRADED), width=60).splitlines())) <= 60
+
+
+def test_a_source_that_its_labels_explain_needs_nobody_unless_it_has_an_incident() -> None:
+    whole = replace(DEGRADED, label=None, notes=Notes(explained_by=("billing", "fax")))
+    (story,) = told(whole)
+    said = "tickets (all labels): what is wrong is in billing, fax; the rest together is within the limits"
+    assert (story.sentence, story.needs_somebody, story.do_now) == (said, False, "")
+    assert needing(told(whole, UNSAFE)) == told(UNSAFE)
+    found = Finding(OF_LABEL, "tickets", None, WEEK, DiagnosisState.DEGRADED)
+    assert replace(story, incident=decide(found, None, NOW).incident).needs_somebody
