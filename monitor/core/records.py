@@ -161,9 +161,9 @@ RARE_LABELS = "rare_labels"
 """The reason for labels of few rows of a source with very many, which are judged together: 0 rows, and how many."""
 
 
-AUDIT_DIFFERS, TRUTHS_BIASED = "audit_differs", "truths_biased"
-"""The reasons for checked items of which the relation has another truth, and for truths of what acts that are no random
-part, as an audit shows: 0 rows, and why as examples."""
+AUDIT_DIFFERS, TRUTHS_BIASED, TRUTHS_SCARCE = "audit_differs", "truths_biased", "truths_scarce"
+"""The reasons for checked items of which the relation has another truth, for truths of what acts that are no random
+part, as an audit shows, and for truths of what acts that are scarce: 0 rows, and why as examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class RejectedRows:
     0 rows and one example that says how many there were (:func:`rows_gone`), or :data:`ROWS_DELETED` or
     :data:`ROWS_REPLACED` with 0 rows and one example for each window (:func:`rows_deleted`), or :data:`LABELS_DIFFER`
     or :data:`RARE_LABELS` or :data:`JOIN_ODD` or :data:`AUDIT_DIFFERS` or :data:`TRUTHS_BIASED` or
-    :data:`WAITING_UNUSABLE`.
+    :data:`TRUTHS_SCARCE` or :data:`WAITING_UNUSABLE`.
     """
 
     source: str

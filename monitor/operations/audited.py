@@ -12,24 +12,28 @@ import numpy as np
 from monitor.context import Monitor
 from monitor.core.audits import AuditedItem
 from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.records import AUDIT_DIFFERS, TRUTHS_BIASED, RejectedRows, ScoreIs
-from monitor.core.wording import count_of
+from monitor.core.records import AUDIT_DIFFERS, TRUTHS_BIASED, TRUTHS_SCARCE, RejectedRows, ScoreIs
+from monitor.core.unresolved import UnresolvedRows
+from monitor.core.wording import clean, count_of, percent
 from monitor.inference.truth_bias import truth_bias
 from monitor.warehouse.reader import Reading
 
 RECENT = timedelta(weeks=26)
 """Audits of so many weeks before a window say whether its truths are biased."""
+ENOUGH, SHOWN_LABELS = 50, 5
+"""So many rows must act before their truths are called scarce, and so many labels are named."""
 
 
 def audited(monitor: Monitor, reading: Reading) -> Reading:
     """The reading with the checked items of its week in place of the rows that act, of the labels that have some.
 
-    Where truths that come by themselves are biased, rows that act without an audit are left out.
+    Where truths that come by themselves are biased, rows that act without an audit are left out. Without an audit it is
+    said where they are scarce.
     """
     window, source = reading.window, monitor.config.sources[reading.source]
     known = monitor.store.audited(reading.source, window.start - RECENT) if window.schedule == "weekly" else []
     if not known:
-        return reading
+        return _with_doubts(reading)
     of_week = [item for item in known if item.window_start == window.start]
     bias = truth_bias(_strata(known))
     left_out = {item.label for item in of_week if item.outcome is not None} | set(reading.labels if bias else ())
@@ -38,7 +42,29 @@ def audited(monitor: Monitor, reading: Reading) -> Reading:
         segments={segment: _by_people(of, left_out) for segment, of in reading.segments.items()},
         quality=(*reading.quality, *_notes(reading.source, of_week, bias)), is_audited=bool(left_out),
     )  # fmt: skip
-    return replace(found, items={}, ranked={}, whole=None) if bias else found
+    return replace(found, items={}, ranked={}, whole=None) if bias else found if left_out else _with_doubts(found)
+
+
+def _with_doubts(reading: Reading) -> Reading:
+    said = tuple({"why": doubt} for doubt in doubts_about_acting(reading.unresolved)) if reading.unresolved else ()
+    notes = (RejectedRows(reading.source, TRUTHS_SCARCE, 0, said),) if said else ()
+    return replace(reading, quality=(*reading.quality, *notes))
+
+
+def doubts_about_acting(rows: UnresolvedRows) -> Iterator[str]:
+    """Items that act alone, and have a truth less than half as often as others: nobody looks at them."""
+    known = {label: rows.resolved_of(label).where("automated").rows for label in (None, *rows.labels)}
+    total, decided = rows.acting(None), rows.resolved_of(None).rows - known[None]
+    others = rows.rows(None) - total
+    if total >= ENOUGH and others and 2 * known[None] / total < decided / others:
+        acting = {label: rows.acting(label) for label in rows.labels if rows.acting(label)}
+        fewest = sorted(acting, key=lambda label: (known[label] / acting[label], -acting[label]))[:SHOWN_LABELS]
+        named = ", ".join(f"{clean(label)} {percent(known[label] / acting[label])}" for label in fewest)
+        yield (
+            f"of {total:,} rows of {rows.window.name} that act alone {percent(known[None] / total)} have a truth, of "
+            f"the others {percent(decided / others)} (least: {named}), and whether these are a random part is not "
+            "known: `calmon audit plan` says how many to check"
+        )
 
 
 def _by_people(labels: Mapping[str, Counts], left_out: Collection[str]) -> dict[str, Counts]:

@@ -13,8 +13,8 @@ from monitor.config.relation import is_files
 from monitor.core.records import IN_NO_WINDOW, RejectedRows, RejectReason
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_words import sentence
-from monitor.core.unresolved import UnresolvedRows
-from monitor.core.wording import LABEL_LENGTH, clean, count_of, from_to, percent
+from monitor.core.wording import LABEL_LENGTH, clean, count_of, from_to
+from monitor.operations.audited import doubts_about_acting
 from monitor.operations.collect import with_whole
 from monitor.warehouse.dates import in_words, remedy_for
 from monitor.warehouse.examination import Examination, Join
@@ -46,7 +46,7 @@ def describe(warehouse: Warehouse, name: str, source: SourceConfig, reading: Rea
     doubts = (
         *doubts_about(source, survey), *_empty_window(survey, reading), *_hidden(source),
         *doubts_about_labels(found, files=all(map(is_files, source.relations))), *_doubts_about_rows(source, found),
-        *(() if rows is None else _doubts_about_acting(rows)),
+        *(() if rows is None else doubts_about_acting(rows)),
     )  # fmt: skip
     joined = "" if found.join is None else f"; {_join_in_words(found.join)}"
     return Description(f"{data_in_words(survey)}{joined}", window_in_words(reading), doubts, survey)
@@ -181,21 +181,6 @@ def _doubts_about_scores(source: SourceConfig, survey: Survey) -> Iterator[str]:
     if source.score_scale > 1 and 0 < greatest * source.score_scale <= 1:
         written = greatest * source.score_scale
         yield f"no score is above {written:g}, so score_scale: {source.score_scale:g} does not fit: leave it out"
-
-
-def _doubts_about_acting(rows: UnresolvedRows) -> Iterator[str]:
-    """Items that act alone, and have a truth less than half as often as others: nobody looks at them."""
-    known = {label: rows.resolved_of(label).where("automated").rows for label in (None, *rows.labels)}
-    total, decided = rows.acting(None), rows.resolved_of(None).rows - known[None]
-    others = rows.rows(None) - total
-    if total >= ENOUGH_TRUTHS and others and 2 * known[None] / total < decided / others:
-        acting = {label: rows.acting(label) for label in rows.labels if rows.acting(label)}
-        fewest = sorted(acting, key=lambda label: (known[label] / acting[label], -acting[label]))[:SHOWN_LABELS]
-        named = ", ".join(f"{clean(label)} {percent(known[label] / acting[label])}" for label in fewest)
-        yield (
-            f"of {total:,} rows of {rows.window.name} that act alone {percent(known[None] / total)} have a truth, of "
-            f"the others {percent(decided / others)} (least: {named}): `calmon audit plan` says how many to check"
-        )
 
 
 def _doubts_about_truths(source: SourceConfig, survey: Survey) -> Iterator[str]:

@@ -15,6 +15,7 @@ from monitor.core.records import (
     ROWS_DELETED,
     ROWS_REPLACED,
     TRUTHS_BIASED,
+    TRUTHS_SCARCE,
     UNRESOLVED_FAILED,
     WAITING_UNUSABLE,
     Interval,
@@ -202,7 +203,7 @@ def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
             )
 
 
-_OF_LABELS = (JOIN_ODD, LABELS_DIFFER, RARE_LABELS, AUDIT_DIFFERS, TRUTHS_BIASED, WAITING_UNUSABLE)
+_OF_LABELS = (JOIN_ODD, LABELS_DIFFER, RARE_LABELS, AUDIT_DIFFERS, TRUTHS_BIASED, TRUTHS_SCARCE, WAITING_UNUSABLE)
 
 
 def labels_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str]:

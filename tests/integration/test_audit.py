@@ -194,6 +194,14 @@ def test_a_check_says_where_truth_is_missing(audited: World, world: World) -> No
     assert not doubts_of(world), "where all have a truth as often as each other nothing is said"
 
 
+def test_where_truths_of_what_acts_are_scarce_run_and_report_say_so(audited: World, world: World) -> None:
+    said = [calmon(audited, *words, "--week", WEEKS[8]).output for words in (("run", "weekly"), ("report",))]
+    for text in said:
+        assert "act alone 0.0% have a truth, of the others 100% (least:" in " ".join(text.split())
+        assert "whether these are a random part is not known: `calmon audit plan`" in " ".join(text.split())
+    assert "have a truth, of the others" not in calmon(world, "run", "weekly", "--week", WEEKS[8]).output
+
+
 def test_what_nobody_checks_for_two_weeks_is_one_incident_until_people_do(audited: World, tmp_path: Path) -> None:
     assert calmon(audited, "backfill", "--from", WEEKS[5], "--to", WEEKS[6]).exit_code == 0
     open_ones, file = [], tmp_path / "audit.csv"
