@@ -246,7 +246,7 @@ def act(monitor: Monitor, run: Run) -> Run:
     restate.act(monitor, evaluated, refusals)
     pending = acting.act(monitor, window, evaluated, diagnoses, refusals, requested=run.mode == "always")
     if run.acts:
-        deliver(monitor)
+        deliver(monitor, reminds=False)  # of what this run has seen too, once it is done
     actions = acting.settled(monitor, pending)
     # also drops the note of a failure that was stored while the clock was ahead, with a time in the future
     failure = failed_note(window.schedule)
@@ -327,9 +327,10 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
     monitor.store.save_maturities([m for part in evaluated for m in part.maturity], monitor.clock())
 
 
-def deliver(monitor: Monitor, *, due_only: bool = False) -> list[Delivery]:
-    """Send all deliveries that are due, reminders included. A failed delivery is kept and never fails the run."""
-    incident_actions.due_repeats(monitor)
+def deliver(monitor: Monitor, *, due_only: bool = False, reminds: bool = True) -> list[Delivery]:
+    """Send all deliveries that are due, with the reminders. A failed delivery is kept and never fails the run."""
+    if reminds:
+        incident_actions.due_repeats(monitor)
     now, worker = monitor.clock, worker_id()
     done = drain(monitor.store, monitor.sender, now=now, worker=worker, due_only=due_only)
     return done + drain(monitor.store, monitor.beside, now=now, worker=worker, due_only=due_only, beside=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold, Since
-from monitor.core.records import BURST, OF_LABEL, UNCHECKED, VANISHED, Incident, Subject, Verdict
+from monitor.core.records import BURST, OF_LABEL, UNCHECKED, VANISHED, Incident, IncidentReason, Subject, Verdict
 from monitor.core.wording import clean, count_of, ending, isolated, moment, percent, points, segment_name, who
 from monitor.story.incident import silence_words
 from monitor.story.switch import SwitchStory
@@ -23,7 +23,7 @@ STATE_WORDS = {
     DiagnosisState.CANNOT_TELL: "cannot tell",
     DiagnosisState.FINE: "fine",
 }
-_HEADLINES = {
+HEADLINES = {
     LabelProblem.OVERCONFIDENT: "{name} is overconfident",
     LabelProblem.LESS_ACCURATE: "{name} is less accurate",
     LabelProblem.MISSES: "{name} misses too many",
@@ -32,6 +32,8 @@ _HEADLINES = {
     LabelProblem.UNDERCONFIDENT: "{name} is underconfident",
     LabelProblem.SHIFTED: "{name} has other traffic than before",
 }
+_NOT_OF_ITEMS = (LabelProblem.LESS_DISCRIMINATING, LabelProblem.MISCALIBRATED, LabelProblem.SHIFTED)
+"""Problems that the share of right items does not show."""
 _OF_KIND = {
     BURST: "{many} of {source} need somebody",
     VANISHED: "{name} has no rows any more",
@@ -187,18 +189,19 @@ def headline_of(
         below = "" if switch is None or switch.acts_from is None else f" below {switch.acts_from:g}"
         return f"{name} must not act alone{below}"
     if diagnosis.state is DiagnosisState.DEGRADED and diagnosis.problem is not None:
-        return _HEADLINES[diagnosis.problem].format(name=name)
-    if diagnosis.state is DiagnosisState.CANNOT_TELL:
-        return f"{name} cannot be judged"
+        return HEADLINES[diagnosis.problem].format(name=name)
     over = incident is not None and not incident.is_open
-    return f"{name} is fine again" if over else f"{name} is fine"
+    if diagnosis.state is DiagnosisState.FINE:
+        return f"{name} is fine again" if over else f"{name} is fine"
+    was_fine = incident is not None and over and incident.last == IncidentReason.FINE_AGAIN
+    return f"{name} was fine again" if was_fine else f"{name} cannot be judged"
 
 
 def facts_of(diagnosis: Diagnosis, lead: Verdict | None) -> str:
     """What was measured: of the rows that act since it began, else what the leading rule found."""
     cost, facts = diagnosis.cost, {} if lead is None else lead.detail.get("truth_error", {})
     wrong = f", of which wrong truths make at most {points(facts['share'])}" if facts else ""
-    if cost is None:
+    if cost is None or (lead is not None and diagnosis.problem in _NOT_OF_ITEMS):
         return "" if lead is None else ending(lead).removeprefix("is ") + wrong
     acted = "that acted" if cost.acted else "that would have acted"
     return (

@@ -44,7 +44,7 @@ MUCH_SMALLER = 0.2
 """The share of the usual rows below which a window is said to be much smaller than usual."""
 USUAL_WINDOWS, FEWEST_WINDOWS = 8, 3
 LEASE_WARNINGS = (24, 48)  # hours
-NAMES_SHOWN = 12
+NAMES_SHOWN, RULES_SHOWN = 12, 3
 DAYS_OF_A_WEEK = 7
 SILENT = timedelta(hours=1)
 """How long after its last look the watchdog is reported as silent: it looks every quarter of an hour."""
@@ -191,9 +191,9 @@ class Observed:
     label) that have an open message, ``untold`` those with a critical incident of which none was sent or waits;
     ``with_scores`` the sources of which gates have a score from which labels act.
     ``channels`` are those of the routes, ``sent`` when the first and the last message were sent (None: none was).
-    ``has_buttons``: both tokens of ``calmon slack`` are set here. ``too_few`` are the labels that have too few rows to
-    be judged now, and nothing else the matter. ``judged_at`` are the starts of the windows of each
-    schedule and source that were judged.
+    ``has_buttons``: both tokens of ``calmon slack`` are set here. ``not_news`` are the labels that have too few rows to
+    be judged now, or none any more, of which their own incident tells. ``judged_at`` are the starts of the windows of
+    each schedule and source that were judged.
     """
 
     zone: ZoneInfo
@@ -215,7 +215,7 @@ class Observed:
     channels: frozenset[str] = frozenset()
     sent: tuple[datetime, datetime] | None = None
     has_buttons: bool = False
-    too_few: frozenset[tuple[str, str | None]] = frozenset()
+    not_news: frozenset[tuple[str, str | None]] = frozenset()
     judged_at: Mapping[tuple[Schedule, str], Sequence[datetime]] = field(default_factory=dict)
 
     def runs_of(self, schedule: Schedule) -> dict[str, list[RunSeen]]:
@@ -685,7 +685,8 @@ def _not_by_label(each: JudgedSeen, reason: Reason, watch_reason: WatchReason, w
     found = each.labels[reason]
     severity = min((severity for _, severity, _ in found), key=SEVERITY_RANK.__getitem__)
     names = _names(sorted({label or "the source as a whole" for _, _, label in found}))
-    rules = ", ".join(sorted({rule for rule, _, _ in found}))
+    named = sorted({rule for rule, _, _ in found})
+    rules = ", ".join(named) if len(named) <= RULES_SHOWN else f"{len(named)} rules"
     return HealthIssue(
         watch_reason,
         severity,
@@ -824,7 +825,7 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         planned = any(map(is_for_a_time, states))
         if band is not None and (planned or _will_be_renewed(observed, source, until, now)):
             continue
-        rare = all((s.source, s.label) in observed.too_few for s in states)
+        no_news = all((s.source, s.label) in observed.not_news for s in states)
         judged_since = any(
             run.source == source and run.state == "done" and run.finished_at is not None and run.finished_at > until
             for run in observed.runs
@@ -832,7 +833,7 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         if hours <= 0:
             yield HealthIssue(
                 WatchReason.LEASE_ENDED,
-                "info" if rare or judged_since else "warning" if planned else "critical",
+                "info" if no_news or judged_since else "warning" if planned else "critical",
                 f"{source}:{minute.isoformat()}",
                 f"The lease of {source} ended at {until:%Y-%m-%d %H:%M} UTC for {names}: no evaluation renewed it, so "
                 "automation is off.",
@@ -842,7 +843,7 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         elif band is not None:
             yield HealthIssue(
                 WatchReason.LEASE_ENDING,
-                "info" if rare else "critical" if band == min(LEASE_WARNINGS) else "warning",
+                "info" if no_news else "critical" if band == min(LEASE_WARNINGS) else "warning",
                 f"{source}:{minute.isoformat()}:{band}",
                 f"Automation of {source} ends by itself at {until:%Y-%m-%d %H:%M} UTC, in less than {band} hours, for "
                 f"{names}, unless an evaluation renews its lease.",

@@ -164,7 +164,7 @@ def living_message(view: View, *, channel: str, mention: str | None, links: Link
 
 def reminder(view: View, *, channel: str, root: str, number: int, mention: str | None) -> Payload:
     """The ``number``-th reminder to acknowledge, as a reply in the thread."""
-    lines = [f"*Not acknowledged yet: {escape(view.title)}*", *_findings(view.findings, None), _automation(view)]
+    lines = [f"*Not acknowledged yet: {escape(view.title)}*", _automation(view)]
     command = f"`calmon incidents ack {view.incident.id[:8]}`"
     press = f"Press *Acknowledge* above, or write {command}" if view.answers_buttons else f"Write {command}"
     lines.append(f"{press}: that ends these reminders.")

@@ -29,6 +29,7 @@ from monitor.core import windows
 from monitor.core.diagnoses import NotTold
 from monitor.core.records import (
     SCHEDULES,
+    VANISHED,
     Delivery,
     DeliveryState,
     Incident,
@@ -83,6 +84,9 @@ def observed(
     readings = [ReadingSeen(**row) for row in store.readings_seen(begin, now)]
     scheduled = tuple(each for each in SCHEDULES if config.rules_for(each))
     unresolved = store.unresolved_incidents()
+    newest = store.newest_diagnoses(back=TOO_FEW_FOR, until=now)
+    rare = [(each.source, each.label) for each in newest if each.reason is NotTold.TOO_FEW_ROWS]
+    vanished = [(each.source, each.label) for each in unresolved if each.kind == VANISHED]
     return Observed(
         zone=config.zone,
         scheduled=scheduled,
@@ -108,11 +112,7 @@ def observed(
         channels=frozenset(route.addresses[0] for route in config.routes),
         sent=store.sent_between(),
         has_buttons=has_buttons,
-        too_few=frozenset(
-            (each.source, each.label)
-            for each in store.newest_diagnoses(back=TOO_FEW_FOR, until=now)
-            if each.reason is NotTold.TOO_FEW_ROWS
-        ),
+        not_news=frozenset({*rare, *vanished}),
         judged_at={
             (schedule, source): [at for at in starts if windows.begun(schedule, at, config.zone).end <= now]
             for (schedule, source), starts in store.judged_windows(now - LOOKS_BACK).items()

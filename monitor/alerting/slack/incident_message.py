@@ -35,7 +35,7 @@ from monitor.core.records import BURST, Incident, IncidentReason
 from monitor.core.wording import clean
 from monitor.incidents.life import IncidentDecision
 from monitor.story.incident import reason_words
-from monitor.story.label import LabelStory, labels_words, people_words
+from monitor.story.label import HEADLINES, LabelStory, labels_words, people_words
 
 WORDS = 60
 """Before the buttons: what is read on a phone without scrolling."""
@@ -145,6 +145,8 @@ def news_message(
         words = f"{clean(decision.actor)}: {clean(decision.why, NOTE_LENGTH)}"
     else:
         words = f"{name} {reason_words(decision.reason)}"
+        if decision.reason is IncidentReason.OTHER_PROBLEM and (problem := story.diagnosis.problem) is not None:
+            words = f"{HEADLINES[problem].format(name=name)} now"
         measured = story.facts if story.diagnosis.is_trouble else story.doubt
         words += f": {measured}" if measured and incident.is_open and not incident.labels else ""
         words += f" ({clean(decision.why, NOTE_LENGTH)})" if decision.why else ""
@@ -164,9 +166,8 @@ def repeat_message(
     story: LabelStory, incident: Incident, *, channel: str, root: str, number: int, mention: str | None
 ) -> Payload:
     """The ``number``-th reminder to acknowledge an open incident, as a reply in the thread."""
-    line = f"*Not acknowledged yet:* {escape(story.sentence)}. {_automation(story)}".strip()
     how = f"Press *Acknowledge* above, or run `calmon incidents ack {incident.id[:8]}`: that ends these reminders."
-    blocks = [*mention_block(mention), section(f"{line}\n{how}")]
+    blocks = [*mention_block(mention), section(f"*Not acknowledged yet:* {escape(story.headline)}.\n{how}")]
     text = cut(f"{escape(story.name)}: not acknowledged yet {mention_text(mention)}".strip(), FALLBACK)
     payload = payload_of(channel, text, blocks, hashed("repeat", root, str(number)), "repeat")
     return payload | {"incidents": [incident.id]}
