@@ -143,10 +143,10 @@ def news_message(
     name = labels_words(incident.labels) if incident.labels else story.name
     if decision.reason is IncidentReason.NOTED:
         words = f"{clean(decision.actor)}: {clean(decision.why, NOTE_LENGTH)}"
+    elif decision.reason is IncidentReason.OTHER_PROBLEM and (problem := story.diagnosis.problem) is not None:
+        words = f"{HEADLINES[problem].format(name=name)} now"  # the numbers are in the message
     else:
         words = f"{name} {reason_words(decision.reason)}"
-        if decision.reason is IncidentReason.OTHER_PROBLEM and (problem := story.diagnosis.problem) is not None:
-            words = f"{HEADLINES[problem].format(name=name)} now"
         measured = story.facts if story.diagnosis.is_trouble else story.doubt
         words += f": {measured}" if measured and incident.is_open and not incident.labels else ""
         words += f" ({clean(decision.why, NOTE_LENGTH)})" if decision.why else ""
@@ -166,7 +166,7 @@ def repeat_message(
     story: LabelStory, incident: Incident, *, channel: str, root: str, number: int, mention: str | None
 ) -> Payload:
     """The ``number``-th reminder to acknowledge an open incident, as a reply in the thread."""
-    how = f"Press *Acknowledge* above, or run `calmon incidents ack {incident.id[:8]}`: that ends these reminders."
+    how = f"Press *Acknowledge* above, or run `calmon incidents ack {incident.id[:8]}`."
     blocks = [*mention_block(mention), section(f"*Not acknowledged yet:* {escape(story.headline)}.\n{how}")]
     text = cut(f"{escape(story.name)}: not acknowledged yet {mention_text(mention)}".strip(), FALLBACK)
     payload = payload_of(channel, text, blocks, hashed("repeat", root, str(number)), "repeat")
