@@ -166,13 +166,12 @@ def serve_schedules(config: Config, server: LocalServer | None = None) -> None:
     on_demand = [flow.to_deployment(name=flow.name) for flow in (backfill, rebaseline, replay, draw_audit)]
     # Pausing at the end would delete the runs that become due before the next start.
     runner = Runner(name="calmon", pause_on_shutdown=False)
-    ids: dict[str, Any] = {}
     with end_of_server_told(server):
         for each in (*scheduled, *on_demand):
             raise_if_asked_to_end()
             deployment: Any = each  # without an event loop, Prefect returns at once
-            ids[deployment.name] = runner.add_deployment(deployment)
-        for line in start.begin(config, ids, cron, utc_now()):
+            runner.add_deployment(deployment)
+        for line in start.begin(config, utc_now()):
             print(line, flush=True)
     # The runner's own SIGTERM handler leaves its work unfinished and warns about it.
     runner.handle_sigterm = _ask_to_end  # type: ignore[method-assign]

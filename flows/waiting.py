@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
 )
 from prefect.client.schemas.objects import StateType
+from prefect.exceptions import PrefectHTTPStatusError
 from prefect.states import Cancelled
 
 from monitor.alerting.health.issues import WAITING_NOTE
@@ -31,7 +33,8 @@ LOOKS = ("calmon-watchdog", "calmon-drain")
 PATIENCE = timedelta(hours=1)
 """How late a run may begin without a note: the runs of a backlog wait for each other."""
 MOST = 20
-MANY = 200
+MANY, ROUNDS = 200, 20
+"""How many the server names at once, and how often it is asked: what gathers in ten days without a worker."""
 LATE = timedelta(minutes=2)
 
 
@@ -64,25 +67,36 @@ def waiting_runs(now: datetime) -> list[dict[str, str]]:
 
 
 def drop_late_looks(now: datetime) -> int:
-    """Cancel the late runs of the drain and the watchdog, so that evaluations do not wait behind them; how many."""
+    """Cancel the late runs of the drain and the watchdog, so that evaluations do not wait behind them; how many.
+
+    Of one that its server refuses to change now the next look sees to.
+    """
+    dropped = 0
     with get_client(sync_client=True) as client:
-        found = client.read_flow_runs(**_due_before(now - LATE, LOOKS, [StateType.SCHEDULED]), limit=MANY)
-        for run in found:
-            client.set_flow_run_state(run.id, Cancelled(message="late: the next look is of the present"))
-    return len(found)
+        for _ in range(ROUNDS):
+            found = client.read_flow_runs(**_due_before(now - LATE, LOOKS, [StateType.SCHEDULED]), limit=MANY)
+            for run in found:
+                with suppress(PrefectHTTPStatusError):  # SQLite is locked while the server marks runs as late
+                    client.set_flow_run_state(run.id, Cancelled(message="late: the next look is of the present"))
+                    dropped += 1
+            if len(found) < MANY:
+                break
+    return dropped
 
 
-def is_coming(flow: str, now: datetime) -> bool:
-    """Whether a late run of an evaluation is about to begin."""
+def is_coming(flow: str, since: datetime, now: datetime) -> bool:
+    """Whether a run of an evaluation that was due from ``since`` on is going on or about to begin."""
     with get_client(sync_client=True) as client:
         states = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
-        return bool(client.read_flow_runs(**_due_before(now, [flow], states), limit=1))
+        return bool(client.read_flow_runs(**_due_before(now, [flow], states, since), limit=1))
 
 
-def _due_before(at: datetime, flows: Sequence[str], states: list[StateType]) -> dict[str, Any]:
+def _due_before(
+    at: datetime, flows: Sequence[str], states: list[StateType], since: datetime | None = None
+) -> dict[str, Any]:
     """The filters of these flows' runs that were due before ``at`` and are in such a state."""
     state = FlowRunFilterState(type=FlowRunFilterStateType(any_=states))
-    due = FlowRunFilterExpectedStartTime(before_=at)
+    due = FlowRunFilterExpectedStartTime(before_=at, after_=since)
     return {
         "flow_filter": FlowFilter(name=FlowFilterName(any_=list(flows))),
         "flow_run_filter": FlowRunFilter(state=state, expected_start_time=due),

@@ -13,6 +13,7 @@ from prefect import flow, get_run_logger
 
 from flows.hooks import report_monitor_failed
 from flows.stages import opened
+from flows.start import begin_again
 from flows.waiting import note_waiting_runs
 from monitor.alerting.health import outage
 from monitor.alerting.health.heartbeat import beat
@@ -50,6 +51,8 @@ def watchdog() -> list[str]:
             since = {} if before is None else {"before": before.at.isoformat(), "first": first}
             monitor.store.put_note(Note(WATCHDOG_NOTE, monitor.clock(), since))
             monitor.store.drop_note(f"{FAILED_NOTE}calmon-watchdog")
+            if first:
+                begin_again(monitor.config, monitor.clock())
             note_waiting_runs(monitor.store, monitor.clock(), may_wait=first)
             found = [] if first else watch_monitor(monitor)
             deliver(monitor, due_only=True)

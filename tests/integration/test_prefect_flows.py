@@ -281,7 +281,6 @@ def test_a_start_judges_the_last_ready_week_at_once_says_when_the_next_run_is_an
     from flows.start import begin
     from flows.watchdog import watchdog
     from flows.weekly import weekly
-    from monitor.core.schedules import schedules
 
     friday = monday_after(WEEKS[11]) + timedelta(days=4, hours=8)
     config = parse_config(CONFIG.replace(", schedule: daily, for: 2", ""))
@@ -292,31 +291,49 @@ def test_a_start_judges_the_last_ready_week_at_once_says_when_the_next_run_is_an
         ]
         flow_id = client.create_flow(weekly)
         deployment = client.create_deployment(flow_id, "calmon-weekly")
-        (line,) = begin(config, {"calmon-weekly": deployment}, schedules("Europe/Berlin"), friday)
+        # a late run of an older week does not judge this one
+        older = Scheduled(scheduled_time=monday_after(WEEKS[10]))
+        client.create_flow_run_from_deployment(deployment, state=older)
+        (line,) = begin(config, friday)
         assert line == (
             f"weekly: {WEEKS[11]} was not judged yet: that is done now; "
-            f"next run Monday {friday + timedelta(days=3):%Y-%m-%d} 06:30 (Europe/Berlin)"
+            f"next run Monday {friday + timedelta(days=3):%Y-%m-%d} 06:30 (UTC)"
         )
         assert {str(client.read_flow_run(run.id).state_name) for run in late} == {"Cancelled"}
     mine = {"flow_runs": {"deployment_id": {"any_": [str(deployment)]}}}
-    assert [run["state_type"] for run in server.ask("/flow_runs/filter", mine)] == ["SCHEDULED"]
+    assert [run["state_type"] for run in server.ask("/flow_runs/filter", mine)] == ["SCHEDULED"] * 2
     with world.opened(clock=lambda: friday) as monitor:
         run_window(monitor, week(WEEKS[11], monitor.config.zone))
-    (line,) = begin(config, {"calmon-weekly": deployment}, schedules("Europe/Berlin"), friday)
+    (line,) = begin(config, friday)
     assert line.startswith(f"weekly: {WEEKS[11]} was judged; next run Monday ")
-    assert len(server.ask("/flow_runs/filter", mine)) == 1
+    assert len(server.ask("/flow_runs/filter", mine)) == 2
 
 
 @pytest.mark.usefixtures("prefect")
-def test_the_first_look_after_a_pause_calls_nothing_wrong_that_is_just_being_made_up_for(
-    world: World, workspace: slack.FakeSlack
+def test_the_first_look_after_a_pause_has_judged_what_is_due_and_calls_nothing_wrong_that_is_being_made_up_for(
+    world: World, server: Server, workspace: slack.FakeSlack
 ) -> None:
-    from flows.watchdog import watchdog
+    from prefect.client.orchestration import get_client
 
+    from flows.daily import daily
+    from flows.watchdog import watchdog
+    from flows.weekly import weekly
+
+    with get_client(sync_client=True) as client:
+        made = [
+            client.create_deployment(client.create_flow(flow), flow.name, paused=flow is daily)
+            for flow in (weekly, daily)
+        ]
+        for run in client.read_flow_runs():
+            client.delete_flow_run(run.id)  # of other tests, which would be late
     with world.opened(clock=lambda: datetime(2026, 9, 1, tzinfo=UTC)) as monitor:
         run_window(monitor, week(WEEKS[10], monitor.config.zone), act="never")
         monitor.store.put_note(Note("watchdog", datetime.now(UTC) - timedelta(hours=9)))
     assert (watchdog(), workspace.messages) == ([], [])
+    found = [(run["deployment_id"], run["state_type"]) for run in server.ask("/flow_runs/filter", {})]
+    assert [each for each in found if each[1] == "SCHEDULED"] == [(str(made[0]), "SCHEDULED")], (
+        "the paused one has none"
+    )
     assert any(text.startswith("run_missing") for text in watchdog())
 
 
