@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from sqlalchemy.exc import InterfaceError, OperationalError
+
 from monitor.alerting.health import watchdog
 from monitor.alerting.health.heartbeat import beat_run
 from monitor.alerting.health.issues import failed_note
@@ -28,6 +30,7 @@ from monitor.core.windows import previous
 from monitor.core.wording import clean
 from monitor.evaluation.data import SourceData
 from monitor.evaluation.evaluate import Evaluated, evaluate
+from monitor.history.errors import StoreUnreachable
 from monitor.operations import act as acting
 from monitor.operations import collect, incident_actions, publish_thresholds, restate
 from monitor.operations.diagnose import automation_of, diagnoses_of
@@ -259,6 +262,7 @@ def act(monitor: Monitor, run: Run) -> Run:
 
 def _diagnosed(monitor: Monitor, run: Run) -> Run:
     """The run with its diagnoses. If those of a source fail, a note says so: the switch acts on verdicts all the same.
+    Where the history does not answer, the stage is tried again first.
 
     Restated windows are stored and diagnosed first, since the judged one goes on from their diagnoses.
     """
@@ -272,6 +276,8 @@ def _diagnosed(monitor: Monitor, run: Run) -> Run:
                 restate.diagnose(monitor, part, source)
             diagnoses += diagnoses_of(monitor, part, source.data.current)
         except Exception as error:  # a run that has to act does not end for what explains it
+            if isinstance(error, (StoreUnreachable, OperationalError, InterfaceError)) and run.try_again():
+                raise
             log.exception("the labels of %s could not be diagnosed", part.source)
             why = without_secrets(f"{type(error).__name__}: {error}")
             shifts = (*shifts, part_left_out(part.source, run.window, "diagnosis", why))

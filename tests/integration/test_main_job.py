@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 import sqlalchemy as sa
 from sklearn import metrics as sk
+from sqlalchemy.exc import OperationalError
 
 from monitor.alerting.health.issues import findings
 from monitor.alerting.health.watchdog import observed
@@ -24,7 +26,7 @@ from monitor.core.records import Reason, Window
 from monitor.core.windows import week
 from monitor.operations.pin_baseline import pin
 from monitor.report.collect import collect_report
-from monitor.run import run_window
+from monitor.run import Run, act, begin, judge, read, run_window
 from monitor.warehouse.reader import Reading, Warehouse, WarehouseFailed
 from tests.fakes import forked
 from tests.fakes import world as worlds
@@ -477,6 +479,22 @@ def test_a_report_says_that_rows_were_read_again_after_the_verdicts(tmp_path: Pa
 def _read_again(monitor: Monitor, window: Window) -> list[str]:
     report = collect_report(monitor.store, monitor.config, window, monitor.clock())
     return [note for note in report.notes if "were read again" in note]
+
+
+def test_a_diagnosis_for_which_the_history_does_not_answer_is_tried_again(
+    pinned: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: object) -> Any:
+        raise OperationalError("SELECT 1", {}, Exception("disk I/O error"))
+
+    with pinned.opened() as monitor:
+        monkeypatch.setattr("monitor.run.diagnoses_of", lost)
+        due, tries = Run(window(monitor, WEEKS[10]), ("tickets",)), iter([True, False])
+        run = judge(monitor, read(monitor, begin(monitor, due)))
+        with pytest.raises(OperationalError):
+            act(monitor, replace(run, try_again=lambda: next(tries)))
+        act(monitor, replace(run, try_again=lambda: next(tries)))
+        assert [s.test for s in monitor.store.shifts(schedule="weekly") if s.test == "diagnosis"] == ["diagnosis"]
 
 
 def test_a_diagnosis_that_fails_ends_no_run_and_is_noted(pinned: World, monkeypatch: pytest.MonkeyPatch) -> None:
