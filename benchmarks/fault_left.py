@@ -46,6 +46,9 @@ MAY_NOTIFY = (Kind.SLACK, Kind.DAYS_AHEAD, Kind.AHEAD, Kind.BEHIND)
 ABOUT = {Kind.BEHIND: "Monitor: the clock is behind", Kind.AHEAD: "Monitor: evaluations are missing"}
 """Kinds of faults -> how the message begins that is asked for, where it need not be the only one."""
 
+LAST_DAY = {Kind.WAREHOUSE: "*New: Monitor: automation of tickets is about to end* :red_circle:"}
+"""Kinds of faults -> how one more message begins: they last into the last day of a lease, and nobody has acted."""
+
 
 @dataclass(frozen=True, slots=True)
 class Left:
@@ -214,6 +217,8 @@ def notified(quiet: Left, faulty: Left) -> Notified:
     for met, following in zip(faulty.met, begins, strict=True):
         during = [each for each in notices if met.begun <= each[0] < min(met.ended + AFTERWARDS + SPARE, following)]
         notices = [each for each in notices if each not in during]
+        last_day = [each for each in during if each[2].startswith(LAST_DAY.get(met.kind, "-"))]
+        during = [each for each in during if each not in last_day[:1]]
         about = [each for each in during if _is_about(met.kind, each[2])]
         asks = met.promised is not None and met.promised <= met.ended
         extra = [each for each in during if not asks or each not in about]

@@ -45,6 +45,17 @@ def test_weeks_with_every_fault_end_as_the_same_weeks_without(bench: Bench, quie
     assert (quiet.notices, quiet.parts["windows missed"], quiet.parts["health at the end"]) == ([], [], [])
 
 
+def test_slack_that_is_back_and_a_warehouse_that_is_away_on_a_monday_call_nobody_twice(
+    bench: Bench, quiet: Left
+) -> None:
+    plan = {11: Fault(Kind.SLACK, 0.8, timedelta(hours=4)), 15: Fault(Kind.WAREHOUSE, PLACE, timedelta(hours=28))}
+    faulty = bench.year("told once", plan, None)
+    told = notified(quiet, faulty)
+    assert (told.asked, told.once, told.late, told.more) == (1, 1, [], [])
+    last_day = [text for _, _, text in faulty.notices if "less than 24 hours" in text]
+    assert len(last_day) == 1, "a lease that ends within a day is said all the same"
+
+
 def test_after_nine_days_in_which_nothing_ran_each_window_is_judged_once_and_what_is_over_calls_nobody(
     bench: Bench, quiet: Left
 ) -> None:

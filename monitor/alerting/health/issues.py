@@ -17,6 +17,7 @@ from monitor.alerting.slack.client import TOKEN_ERRORS
 from monitor.automation.state import allowed_of_each, clock_behind, closed_history, is_for_a_time
 from monitor.core import windows
 from monitor.core.records import (
+    SCHEDULES,
     SEVERITY_RANK,
     Delivery,
     Identity,
@@ -271,8 +272,19 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
         *_lost(observed),
         *_turned_off(observed),
     ]
-    by_stake = (_by_stake(issue, observed, now) for issue in found)
+    by_stake = (_by_stake(issue, observed, now) for issue in _by_clock(found, observed.sources))
     return sorted(by_stake, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.key))
+
+
+def _by_clock(found: Sequence[HealthIssue], sources: Sequence[str]) -> Iterable[HealthIssue]:
+    """The issues; a missing run is only shown where the other schedule runs and finds no row in any source: the clock
+    may be days ahead, and that issue asks for it."""
+    missing = {issue.key for issue in found if issue.reason is WatchReason.RUN_MISSING}
+    stale = {issue.key for issue in found if issue.reason is WatchReason.DATA_STALE}
+    ahead = any({f"{of}:{each}" for of in sources} <= stale and each not in missing for each in SCHEDULES)
+    for issue in found:
+        is_run = issue.reason is WatchReason.RUN_MISSING and issue.key in SCHEDULES
+        yield replace(issue, severity="info") if ahead and is_run else issue
 
 
 def _by_stake(issue: HealthIssue, observed: Observed, now: datetime) -> HealthIssue:
@@ -587,7 +599,7 @@ def _empty(readings: Sequence[ReadingSeen], before: Sequence[int], zone: ZoneInf
         "critical" if long or are_new else "warning",
         f"{newest.source}:{newest.schedule}",
         f"{newest.source} has no row for {window}{since}{why}. Usual are {usual:,.0f}.{undated}{gone}",
-        "check the newest resolved_at of the relation and the job that fills it",
+        "check the newest resolved_at of the relation, the job that fills it, and the clock (`date -u`)",
         newest.source,
     )
 

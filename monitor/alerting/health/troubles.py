@@ -23,6 +23,7 @@ NOT_JUDGED = frozenset({
     WatchReason.SOURCE_NOT_READ, WatchReason.DATA_STALE, WatchReason.NOTHING_JUDGED, WatchReason.REJECTED_ROWS,
     WatchReason.UNRESOLVED_FAILED,
 })  # fmt: skip
+ENDS_LEASES = NOT_RUNNING | {WatchReason.SOURCE_NOT_READ, WatchReason.DATA_STALE, WatchReason.NOTHING_JUDGED}
 OF_A_RUN = NOT_JUDGED | {WatchReason.DATA_SMALL, WatchReason.SCORES_MOVED, WatchReason.TURNED_OFF}
 """What a run sees of the data that it has read, and of what it did with it."""
 
@@ -118,6 +119,16 @@ def _opened(findings: Sequence[HealthIssue], now: datetime) -> Incident:
         state="open", opened_at=now, opened_window=f"{now:%Y-%m-%d}", window="", window_end=now, seen_until=now,
         **_reasons(findings),
     )  # fmt: skip
+
+
+def is_said_already(finding: HealthIssue, change: TroubleChange, now: datetime) -> bool:
+    """Whether people were called today for what keeps this lease from being renewed: its message says when it ends.
+
+    On the last day of the lease they are called all the same.
+    """
+    causes = {each.source for each in change.findings if each.reason in ENDS_LEASES}
+    is_later = finding.reason is WatchReason.LEASE_ENDING and finding.severity != "critical"
+    return is_later and not causes.isdisjoint({"", finding.source}) and now - change.after.opened_at < RECALL
 
 
 def event_of(change: TroubleChange, now: datetime) -> IncidentEvent | None:

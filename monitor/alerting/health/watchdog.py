@@ -370,16 +370,24 @@ class WatchRound:
         return message.living_message(self._view(change), channel=channel, mention=mention, links=links)
 
     def _replies(self, change: TroubleChange, thread: Sequence[Delivery], post: Delivery) -> list[Delivery]:
-        """The replies: it is over, came back or got worse, and each finding once."""
+        """The replies: it is over, came back or got worse, and each finding once.
+
+        Not that nothing reaches Slack: it would be read there when it does again.
+        """
         view = self._view(change)
         if change.event == "resolved":
             return [self._reply(message.back(view, channel=post.channel, root=post.id), post)]
         known = {stage for each in thread for stage in each.payload.get("stages", ())}
-        new = [finding for finding in change.findings if message.stage_of(finding) not in known]
-        if not change.findings or not (new or change.calls):
+        heard = [each for each in change.findings if issues.not_heard([each]) is None]
+        stages = {
+            message.stage_of(each): each for each in heard if not troubles.is_said_already(each, change, self.now)
+        }
+        new = [finding for stage, finding in stages.items() if stage not in known]
+        calls = change.calls and any(finding.severity == change.after.severity for finding in heard)
+        if not (new or calls):
             return []
         route = route_for(change, self.monitor.config)
-        mention = route.mention if route and change.calls and change.after.state == "open" else None
+        mention = route.mention if route and calls and change.after.state == "open" else None
         return [self._reply(message.news(view, new, channel=post.channel, root=post.id, mention=mention), post)]
 
     def reminder(self, incident: Incident) -> Delivery | None:

@@ -9,7 +9,7 @@ import pytest
 
 from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.health.message import automation_now
-from monitor.alerting.health.troubles import TroubleChange, change_of, event_of
+from monitor.alerting.health.troubles import TroubleChange, change_of, event_of, is_said_already
 from monitor.core.records import Incident, Severity, SwitchState
 from monitor.incidents.life import acknowledge, silence
 
@@ -96,6 +96,17 @@ def test_one_that_keeps_coming_back_ends_after_six_quiet_hours() -> None:
 def test_a_look_at_runs_alone_ends_nothing() -> None:
     opened = changed(None, NOON, issue(R.SOURCE_NOT_READ, source="mail")).after
     assert after(opened, NOON + HOUR, ends=False) is None
+
+
+def test_the_end_of_a_lease_is_said_on_its_last_day_or_where_nobody_was_called_today_for_its_cause() -> None:
+    later, last_day = (issue(WatchReason.LEASE_ENDING, severity, "tickets") for severity in ("warning", "critical"))
+    unread, mails = (issue(WatchReason.SOURCE_NOT_READ, source=source) for source in ("tickets", "mails"))
+    both = changed(None, NOON, unread, later)
+    assert is_said_already(later, both, NOON + 23 * HOUR)
+    assert not is_said_already(last_day, both, NOON + 23 * HOUR)
+    assert not is_said_already(later, both, NOON + 25 * HOUR)
+    assert not is_said_already(later, changed(None, NOON, mails, later), NOON)
+    assert is_said_already(later, changed(None, NOON, issue(WatchReason.RUN_MISSING), later), NOON)
 
 
 def test_every_stored_change_has_an_event_of_its_own() -> None:

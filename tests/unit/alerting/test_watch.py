@@ -78,6 +78,20 @@ def test_a_run_is_missing_only_after_its_time():
     assert late[0].severity == "critical"
 
 
+def test_a_week_that_is_missing_by_a_clock_that_is_days_ahead_calls_nobody_beside_the_days_without_rows():
+    tuesday = MONDAY + timedelta(days=1)
+    days = [windows.day(f"2026-11-{day}", ZoneInfo("UTC")) for day in (16, 9, 2)]
+    read = [ReadingSeen("daily", day.start, "tickets", "ok", rows) for day, rows in zip(days, (0, 90, 90), strict=True)]
+    ahead = seen(runs=[run(windows.week("2026-W45", ZoneInfo("UTC"))), run(days[0])], readings=read)
+    found = findings(ahead, tuesday)
+    assert {each.reason.value: each.severity for each in found} == {"data_stale": "warning", "run_missing": "info"}
+    assert "`date -u`" in found[0].do_now
+    dead = replace(ahead, runs=[run(windows.week("2026-W45", ZoneInfo("UTC"))), run(days[1])])  # no day is run either
+    assert [each.severity for each in findings(dead, tuesday) if each.reason == "run_missing"] == ["critical"] * 2
+    with_rows = replace(ahead, readings=[replace(read[0], rows=80), *read[1:]])
+    assert [(each.reason, each.severity) for each in findings(with_rows, tuesday)] == [("run_missing", "critical")]
+
+
 def test_a_history_that_began_after_the_window_misses_nothing():
     new = seen(runs=[run(DAY)], since=datetime(2026, 11, 16, 8, 0, tzinfo=UTC), scheduled=("weekly",))
     assert findings(new, datetime(2026, 11, 18, tzinfo=UTC)) == []
