@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
+import threading
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -23,6 +25,8 @@ from monitor.service.tokens import SCOPES, TokensBroken, TokensFile
 
 GRACE_S = 5
 KEEP_ALIVE_S = 65
+WORKER = "AnyIO worker thread"
+"""The name of the threads in which pages are made."""
 _NO_FILE = "CALMON_API_TOKENS_FILE is not set; set it to the path of the tokens file"
 
 
@@ -120,6 +124,10 @@ def _serve(service: Service, guard: Guard, settings: Settings, listener: socket.
     host, port = listener.getsockname()[:2]
     typer.echo(f"calmon listens on http://{f'[{host}]' if ':' in host else host}:{port}")
     server.run(sockets=[listener])
+    if any(thread.name == WORKER for thread in threading.enumerate()):
+        # a page waits for the warehouse, for up to its time limit; who ends the service would kill it before that
+        logging.shutdown()
+        os._exit(0)
 
 
 @automation_app.command(

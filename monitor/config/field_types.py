@@ -20,7 +20,7 @@ OWN_RELATION = ""
 """What ``unresolved: true`` means."""
 OPERATOR = re.compile(r"<?(?:@|!subteam\^)?([UWS][A-Z0-9]+)(?:\|[^<>]*)?>?")
 """An entry of ``operators``, with the id of the Slack user (U, W) or user group (S) that it means."""
-_EVERYBODY = re.compile(r"<?[@!]?(here|channel|everyone)>?")
+_EVERYBODY = re.compile(r"<?[@!]?(here|channel|everyone)(?:\|[^<>]*)?>?")
 _SOMEBODY = re.compile(r"<?(?:@|!subteam\^)?([UWS](?=[A-Z0-9]*[0-9])[A-Z0-9]{2,})(?:\|[^<>]*)?>?")
 _OF_THE_MACHINE = re.compile(r"(localtime|posixrules|Factory)$|(posix|right)/")
 """Files beside the IANA database's zones: of the machine's own zone, of none, and of clocks with leap seconds."""
@@ -103,10 +103,10 @@ def mention_meant(text: str) -> str | None:
 
     Read are @here, @channel, @everyone and ids of users (U, W) and user groups (S), bare or as Slack writes them.
 
-    >>> mention_meant("@here"), mention_meant("U0123ABCD, <!subteam^S0123|ml>"), mention_meant("@ann")
+    >>> mention_meant("<!here|here>"), mention_meant("U0123ABCD, <!subteam^S0123|the ml>"), mention_meant("@ann")
     ('<!here>', '<@U0123ABCD> <!subteam^S0123>', None)
     """
-    words = [_word_meant(word) for word in re.split(r"[\s,]+", text.strip())]
+    words = [_word_meant(word) for word in re.findall(r"<[^<>]*>|<?[^\s,<]*[^\s,]", text)]
     return None if None in words else " ".join(word for word in words if word)
 
 

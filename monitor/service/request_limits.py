@@ -75,6 +75,10 @@ class RequestLimits:
                 self._free += 1
         except RequestRefused as refused:
             await problem_response(refused, self._docs)(scope, receive, send)
+        except asyncio.CancelledError:  # only the server cancels requests: those that still wait when it has to end
+            ending = RequestRefused(ProblemReason.TOO_BUSY, "the service is being ended", {"Retry-After": "5"})
+            if not send.status:
+                await problem_response(ending, self._docs)(scope, receive, send)
 
 
 class _Answer:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, sleep
 from typing import Any
 
+import duckdb
 import httpx
 import pytest
 
@@ -25,6 +27,7 @@ from monitor.service.app import create_app
 from monitor.service.backend import Service
 from monitor.service.pages import items, overview
 from monitor.service.pages.base import Answer, Page, PageRequest
+from tests.fakes.service import Place, running
 from tests.fakes.world import WEEKS, World, make_world
 
 READERS = 50
@@ -125,6 +128,27 @@ def world(tmp_path: Path) -> World:
     with world.opened() as monitor:
         run_window(monitor, week(WEEKS[6], monitor.config.zone), act="never")
     return world
+
+
+SLOW = """ALTER TABLE tickets RENAME TO quick; CREATE VIEW tickets AS SELECT * FROM quick
+    WHERE (SELECT count(*) FROM range(1_000_000) a(x), range(1_000_000) b(y) WHERE x * y % 7 = 1) > 0"""  # for hours
+
+
+def test_a_service_that_ends_answers_those_who_wait_and_waits_for_no_warehouse(world: World) -> None:
+    with duckdb.connect(str(world.folder / "warehouse.duckdb")) as warehouse:
+        warehouse.execute(SLOW)
+    request = f"GET /items/tickets/steady?week={WEEKS[6]} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    place = Place(world.folder, world.store_url, {})
+    with running(place, CALMON_WAREHOUSE_URL=world.warehouse_url) as service, ExitStack() as stack:
+        where = (httpx.URL(service.url).host, httpx.URL(service.url).port)
+        readers = [stack.enter_context(socket.create_connection(where, timeout=PATIENCE_S)) for _ in range(3)]
+        for reader in readers:
+            reader.sendall(request)
+        with service.client() as client:
+            assert client.get("/metrics").status_code == 200, "those who came before are inside"
+        assert service.stop() == 0
+        assert [reader.recv(12) for reader in readers] == [b"HTTP/1.1 503"] * 3
+    assert "Traceback" not in service.output()
 
 
 @contextmanager
