@@ -249,14 +249,15 @@ def _place_of(text: str) -> _Place:
 
 
 def _pattern_of(folder: Path) -> str:
-    """The pattern of the files of data that a folder has most of; those with another ending are named."""
+    """The pattern of the files of data that a folder has most of; those with another name are named."""
     relative = (each.relative_to(folder) for each in sorted(folder.rglob("*")))
     visible = [each for each in relative if not any(part.startswith(".") for part in each.parts)]
-    endings = [(found[0], each) for each in visible if (found := _DATA.search(each.name))]
-    if not endings:
+    endings = [(found[0] if (found := _DATA.search(each.name)) else "", each) for each in visible]
+    of_data = Counter(ending for ending, _ in endings if ending)
+    if not of_data:
         raise cli.UsageError(f"{folder} holds no .csv or .parquet file")
-    ending, _ = Counter(ending for ending, _ in endings).most_common(1)[0]
-    others = [str(each) for its, each in endings if its != ending]
+    ending, _ = of_data.most_common(1)[0]
+    others = [str(each) for its, each in endings if its != ending and (folder / each).is_file()]
     if others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         left = f"{', '.join(others[:3])}{more}"

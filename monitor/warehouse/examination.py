@@ -5,11 +5,11 @@ It serves `calmon check` and `calmon init`; a run looks at a join again where ro
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.model import SourceConfig
 from monitor.config.relation import Relation, is_files
@@ -22,6 +22,10 @@ MOST_NAMES = 2_000
 """So many of the most frequent names are compared."""
 SEVERAL_ALLOWED = 0.02
 """The share of predictions that may meet several truths where nothing says which of them counts."""
+LOOKED_AT = 100
+"""So many ids of predictions that meet no truth are looked for in another writing."""
+LONGEST_ID = 12
+"""Numbers of up to so many digits are looked for with zeros in front."""
 _ONE: Expression = sa.literal_column("1")
 
 
@@ -30,7 +34,8 @@ class Join:
     """How many predictions met no truth, one, or several; ``on`` names the columns.
 
     ``inexact``: some ids are equal to several other ids, as numbers of 19 digits are in double precision.
-    ``examples`` are an id of the predictions and one of the truths.
+    ``examples`` are an id of the predictions and one of the truths. ``otherwise``: of ``looked_at`` ids that met no
+    truth, those that would meet one that no prediction meets, if both were written alike; as that truth is written.
     """
 
     none: int
@@ -39,6 +44,8 @@ class Join:
     inexact: bool
     on: str
     examples: tuple[str, str] = ("", "")
+    looked_at: int = 0
+    otherwise: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def predictions(self) -> int:
@@ -79,7 +86,7 @@ def examine(
         if source.wide is not None:
             labels = source.wide.labels or labels_of(source.wide.score, [each for each, _ in available])
             predicted = dict.fromkeys(labels, 0) | predicted
-    join = None if source.truth is None else join_of(connection, name, source, relation, dialect)
+    join = join_of(connection, name, source, relation, dialect, closely=True)
     wide = source.wide
     aside = () if wide is None or wide.labels else no_labels_of(wide.score, [each for each, _ in available])
     return Examination(predicted, true, join, _ties(connection, source, layout, dialect), tuple(aside))
@@ -114,33 +121,27 @@ def _ties(connection: sa.Connection, source: SourceConfig, layout: Layout, diale
     return int(connection.execute(sa.select(sa.func.count()).select_from(tied)).scalar_one())
 
 
+class _Sides(NamedTuple):
+    """The ids of predictions and of truths, each with its rows as ``n``, and when two of them are equal."""
+
+    one: sa.Subquery
+    other: sa.Subquery
+    equal: Expression
+
+
 def join_of(
-    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
-) -> Join | None:
-    """How predictions and truths of a source meet, by the ids of both; None if they cannot be read."""
+    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect, *,
+    closely: bool = False,
+) -> Join | None:  # fmt: skip
+    """How predictions and truths of a source meet, by the ids of both; None if they cannot be read, or are one table.
+
+    ``closely``: ids that meet nothing are also looked for in another writing.
+    """
     truth = source.truth
-    if truth is None:
+    sides = None if truth is None else _sides(connection, name, source, relation, dialect)
+    if truth is None or sides is None:
         return None
-    second = truth_of(name, source, truth, dialect)
-    if isinstance(second, RelationProblem):
-        return None
-    file = all(map(is_files, source.relations))
-    sides: list[FromClause] = []
-    kinds = []
-    for its, alias, names in ((relation, "predictions", list(truth.on)), (second, "truths", list(truth.on.values()))):
-        clause, available = read(connection, source, its, dialect, alias)
-        columns = [column for each in names if (column := find(each, available)) is not None]
-        keys: list[Expression] = [sa.column(column.name, _selectable=clause) for column in columns]
-        named = [key.label(f"k{place}") for place, key in enumerate(keys)]
-        sides.append(sa.select(*named, sa.func.count().label("n")).select_from(clause).group_by(*keys).subquery(alias))
-        kinds.append([column.kind for column in columns])
-    one, other = sides
-    equal = sa.and_(
-        *(
-            same((one.c[f"k{place}"], left), (other.c[f"k{place}"], right), dialect, file=file)
-            for place, (left, right) in enumerate(zip(*kinds, strict=True))
-        )
-    )
+    one, other, equal = sides
     keys_of_one = [one.c[f"k{place}"] for place in range(len(truth.on))]
     met = sa.select(
         one.c.n, sa.func.count(other.c.n).label("ids"), sa.func.sum(other.c.n).label("truths")
@@ -157,12 +158,73 @@ def join_of(
     shared = sa.select(_ONE).select_from(one).where(equal).correlate(other).exists()
     others = connection.execute(sa.select(sa.func.count()).select_from(other).where(shared)).scalar_one()
     inexact = int(counted["pairs"]) > int(counted["met"]) or int(counted["pairs"]) > int(others)
-    least = (sa.select(sa.func.min(dialect.text(side.c.k0))) for side in sides)  # as text: PostgreSQL has no least UUID
+    least = (sa.select(sa.func.min(dialect.text(side.c.k0))) for side in (one, other))  # PostgreSQL has no least UUID
     examples = tuple(str(connection.execute(each).scalar() or "") for each in least)
     on = ", ".join(mine if mine == its else f"{mine} = {its}" for mine, its in truth.on.items())
-    return Join(
+    found = Join(
         int(counted["none"]), int(counted["one"]), int(counted["several"]), inexact, on, (examples[0], examples[1])
     )
+    return _looked_at(connection, sides, dialect, found) if closely and found.none and len(truth.on) == 1 else found
+
+
+def _sides(
+    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
+) -> _Sides | None:
+    truth = source.truth
+    second = None if truth is None else truth_of(name, source, truth, dialect)
+    if truth is None or second is None or isinstance(second, RelationProblem):
+        return None
+    file = all(map(is_files, source.relations))
+    sides = []
+    kinds = []
+    for its, alias, names in ((relation, "predictions", list(truth.on)), (second, "truths", list(truth.on.values()))):
+        clause, available = read(connection, source, its, dialect, alias)
+        columns = [column for each in names if (column := find(each, available)) is not None]
+        keys: list[Expression] = [sa.column(column.name, _selectable=clause) for column in columns]
+        named = [key.label(f"k{place}") for place, key in enumerate(keys)]
+        sides.append(sa.select(*named, sa.func.count().label("n")).select_from(clause).group_by(*keys).subquery(alias))
+        kinds.append([column.kind for column in columns])
+    one, other = sides
+    equal = (
+        same((one.c[f"k{place}"], left), (other.c[f"k{place}"], right), dialect, file=file)
+        for place, (left, right) in enumerate(zip(*kinds, strict=True))
+    )
+    return _Sides(one, other, sa.and_(*equal))
+
+
+def _looked_at(connection: sa.Connection, sides: _Sides, dialect: Dialect, join: Join) -> Join:
+    """The join, with what some ids that meet no truth would meet if blanks, zeros in front and capitals were no matter.
+
+    They are always the same ids. The truths are looked for by the forms that such an id may have.
+    """
+    one, other, equal = sides
+    mine, its = dialect.text(one.c.k0), dialect.text(other.c.k0)
+    apart = one.join(other, equal, isouter=True)
+    some = sa.select(mine).select_from(apart).where(other.c.n.is_(None), one.c.k0.is_not(None))
+    ids = [str(each) for (each,) in connection.execute(some.order_by(dialect.md5(mine)).limit(LOOKED_AT))]
+    forms = sorted({form for each in ids for form in _forms_of(each)})
+    back = other.join(one, equal, isouter=True)
+    unmet = sa.select(its).select_from(back).where(one.c.n.is_(None), sa.func.trim(its).in_(forms))
+    found = {_plain_id(str(each)): str(each) for (each,) in connection.execute(unmet)} if forms else {}
+    otherwise = {each: found[_plain_id(each)] for each in ids if _plain_id(each) in found}
+    return replace(join, looked_at=len(ids), otherwise=otherwise)
+
+
+def _plain_id(text: str) -> str:
+    """An id as people read it.
+
+    >>> {_plain_id(each) for each in ("007", " 7", "7.0", "7\\r")}, _plain_id("T-1 ")
+    ({'7'}, 't-1')
+    """
+    return text.strip().casefold().removesuffix(".0").lstrip("0") or "0"
+
+
+def _forms_of(text: str) -> Iterator[str]:
+    """How an id may be written elsewhere, but for blanks in front and behind."""
+    plain, as_is = _plain_id(text), text.strip()
+    padded = range(len(plain), LONGEST_ID + 1) if plain.isdecimal() else range(1)
+    for form in (as_is, as_is.lower(), as_is.upper(), f"{plain}.0", *(plain.zfill(width) for width in padded)):
+        yield from (form, f"{form}\r")
 
 
 def refused_join(name: str, source: SourceConfig, join: Join) -> RelationProblem | None:

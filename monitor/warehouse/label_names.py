@@ -13,6 +13,8 @@ MISSING = frozenset(
 )
 """Words that programs write where a value is missing."""
 SHOWN = 5
+WRITTEN_OTHERWISE = 0.02
+"""The share of ids without a truth that would have one in another writing, from which on that is said."""
 
 
 def doubts_about_labels(found: Examination, *, files: bool, only_alike: bool = False) -> Iterator[str]:
@@ -51,15 +53,21 @@ def doubts_about_labels(found: Examination, *, files: bool, only_alike: bool = F
 
 
 def doubts_about_join(join: Join) -> Iterator[str]:
-    """Words for predictions of which none has a truth, or some have several.
+    """Words for predictions of which none has a truth, some have several, or some would have one.
 
     >>> list(doubts_about_join(Join(96, 2, 2, False, "item")))
     ['2 of 100 predictions meet several truths by item']
+    >>> list(doubts_about_join(Join(96, 4, 0, False, "item", looked_at=96, otherwise={"007": "7"} | {"9": "9 "})))[0]
+    "of 96 ids that meet no truth 2 would meet one if both were written alike, such as '007' and '7': write them alike"
     """
     if join.none == join.predictions > 0:
         mine, its = map(clean, join.examples)
         theirs = f"those of the truths like {its}" if its else "and no truth has one"
         yield f"no prediction has a truth by {join.on}: its ids are like {mine}, {theirs}"
+    if join.otherwise and len(join.otherwise) >= WRITTEN_OTHERWISE * join.looked_at:
+        mine, its = next(iter(join.otherwise.items()))
+        would = f"of {join.looked_at} ids that meet no truth {len(join.otherwise)} would meet one if both were written"
+        yield f"{would} alike, such as {mine!r} and {its!r}: write them alike"
     if join.several:
         yield f"{join.several:,} of {join.predictions:,} predictions meet several truths by {join.on}"
 

@@ -18,7 +18,7 @@ from monitor.core import windows
 from monitor.operations.describe_source import describe
 from monitor.operations.propose_source import Proposal, propose
 from monitor.warehouse.examination import Examination
-from monitor.warehouse.label_names import doubts_about_labels
+from monitor.warehouse.label_names import doubts_about_join, doubts_about_labels
 from monitor.warehouse.reader import RelationError, Warehouse
 from tests.conftest import Loader
 
@@ -154,6 +154,21 @@ def test_what_a_join_finds_is_said_in_every_reading(load: Loader) -> None:
                 reading = warehouse.read("tickets", joined("item"), WEEK, now=NOW)
                 odd = [str(e["why"]) for each in reading.quality if each.reason == "join_odd" for e in each.examples]
                 assert [why.startswith(said) for why in odd] == [True] * bool(said), (engine, odd)
+
+
+@pytest.mark.parametrize(("written", "nine"), [("'00' || item", "009"), ("item || '  '", "9  "), ("item", None)])
+def test_ids_that_would_meet_if_they_were_written_alike_are_said(load: Loader, written: str, nine: str | None) -> None:
+    """27 of 50 truths have another writing of the id; of ten more predictions nothing is known yet."""
+    waiting = [{**row, "item": f"w{row['item']}"} for row in two_tables()[:10]]
+    rows = [{**row, "item": str(row["item"])} for row in two_tables()] + waiting
+    source = joined(f"CASE WHEN item < '3' THEN item ELSE {written} END")
+    for engine, warehouse in load(rows, types=TYPES).items():
+        join = warehouse.examine("tickets", source).join
+        assert join is not None
+        assert (join.one, join.none, join.otherwise.get("9")) == ((50, 10, None) if nine is None else (23, 37, nine))
+        said = [each.partition(", such as ")[0] for each in doubts_about_join(join)]
+        alike = "of 37 ids that meet no truth 27 would meet one if both were written alike"
+        assert said == ([] if nine is None else [alike]), engine
 
 
 def test_ids_may_be_uuids_and_no_truth_may_be_there(load: Loader) -> None:
