@@ -584,9 +584,8 @@ def _show_columns(table: _Table) -> None:
         cli.out.print(Text(line))
     if table.proposal.settings.get("unresolved"):
         waiting = table.survey.rows - table.survey.truths if table.survey is not None else 0
-        cli.out.print(
-            Text(f"{count_of(waiting, 'row')} have no truth: they wait for it, and are not judged (unresolved: true)")
-        )
+        words = "row has no truth: it waits" if waiting == 1 else "rows have no truth: they wait"
+        cli.out.print(Text(f"{waiting:,} {words} for it, not judged until then (unresolved: true)"))
 
 
 def _columns_table(table: _Table) -> Any:

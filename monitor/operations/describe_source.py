@@ -71,6 +71,8 @@ def data_in_words(survey: Survey) -> str:
 
 
 def _how_rows_count(survey: Survey) -> Iterator[str]:
+    if survey.replaced:
+        yield f"{survey.replaced:,} more replaced by a newer row of their item"
     if survey.has_weight:
         yield "weight is read, and rows count by it"
     if survey.has_cluster:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -103,11 +103,30 @@ def _names(connection: sa.Connection, layout: Layout, column: str, dialect: Dial
     return {str(label): int(n) for label, n in connection.execute(query) if label != ""}
 
 
+def rows_replaced(
+    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
+) -> int:
+    """How many rows are not read since ``latest_by`` says that another row of their item is newer."""
+    found = joined_layout(connection, name, source, relation, dialect) if source.latest_by else []
+    if isinstance(found, list):
+        return 0
+    layout, _ = found
+    keys = sa.select(*_keys(layout), sa.func.count().label("n")).where(layout.expression("item").is_not(None))
+    items = keys.select_from(layout.relation).group_by(*_keys(layout)).subquery("items")
+    beyond = sa.func.coalesce(sa.func.sum(items.c.n - _ONE), sa.literal_column("0"))
+    return int(connection.execute(sa.select(beyond)).scalar_one())
+
+
+def _keys(layout: Layout) -> list[sa.Label[Any]]:
+    """What a row is about, of which ``latest_by`` takes one."""
+    return [layout.expression(each).label(each) for each in ("item", "label") if layout.has(each)]
+
+
 def _ties(connection: sa.Connection, source: SourceConfig, layout: Layout, dialect: Dialect) -> int:
     """How many items have several newest rows that differ in what was predicted."""
     if not source.latest_by:
         return 0
-    within = [layout.expression(each).label(each) for each in ("item", "label") if layout.has(each)]
+    within = _keys(layout)
     said = next((each for each in ("predicted_label", "score", "confidence") if layout.has(each)), None)
     if said is None:
         return 0

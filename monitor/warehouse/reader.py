@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from monitor.config.model import SourceConfig
-from monitor.config.relation import is_files
+from monitor.config.relation import Relation, is_files
 from monitor.core.audits import AuditedItem
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
@@ -45,7 +45,15 @@ from monitor.warehouse.csv_rejects import NO_LINES, UnreadableLines
 from monitor.warehouse.delays import DelayStatements, delays_of
 from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
-from monitor.warehouse.examination import SEVERAL_ALLOWED, Examination, Join, examine, join_of, refused_join
+from monitor.warehouse.examination import (
+    SEVERAL_ALLOWED,
+    Examination,
+    Join,
+    examine,
+    join_of,
+    refused_join,
+    rows_replaced,
+)
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.files import NUMBER, TEXT
 from monitor.warehouse.items import STATEMENTS, NumberStatements
@@ -208,10 +216,7 @@ class Warehouse:
     def examine(self, name: str, source: SourceConfig) -> Examination:
         """What the whole relation says of labels, ties and its join. Raises RelationError and WarehouseFailed."""
         with self._session(name, source) as connection:
-            relation = parsed(name, source, self._dialect)
-            if isinstance(relation, RelationProblem):
-                raise RelationError([relation])
-            return examine(connection, name, source, relation, self._dialect)
+            return examine(connection, name, source, self._relation(name, source), self._dialect)
 
     def _check_join(self, connection: sa.Connection, name: str, source: SourceConfig) -> Join | None:
         """How predictions meet truths. Raise :class:`RelationError` if they meet several, or those of other items."""
@@ -243,7 +248,9 @@ class Warehouse:
     def survey(self, name: str, source: SourceConfig) -> Survey:
         """A summary of the whole relation of ``source``, which is read once. Raises as :meth:`read`."""
         with self._session(name, source) as connection:
-            return survey(connection, source, self._layout(connection, name, source), self._dialect)
+            found = survey(connection, source, self._layout(connection, name, source), self._dialect)
+            replaced = rows_replaced(connection, name, source, self._relation(name, source), self._dialect)
+            return replace(found, replaced=replaced)
 
     def tables(self) -> list[str]:
         """The tables and views of the warehouse, as ``relation`` would name them. Raises :class:`WarehouseFailed`."""
@@ -262,11 +269,8 @@ class Warehouse:
         """
         self._relations.add(relation)
         source = SourceConfig(relation=relation, score_is="probability_of_label")
-        known = parsed("", source, self._dialect)
-        if isinstance(known, RelationProblem):
-            raise RelationError([known])
         with self._session("") as connection:
-            return samples(connection, known, self._dialect)
+            return samples(connection, self._relation("", source), self._dialect)
 
     def beyond_select(self) -> list[str] | None:
         """What the monitor's role may do beyond reading, in words; None if the engine has no roles.
@@ -536,12 +540,16 @@ class Warehouse:
         )
         return _explained(name, error, self._url, of_the_relation=of_the_relation)
 
-    def _layout(self, connection: sa.Connection, name: str, source: SourceConfig, *, every: bool = False) -> Layout:
-        """The relation as one row per (item, label); ``every``: with the rows whose truth is not known yet."""
+    def _relation(self, name: str, source: SourceConfig) -> Relation:
+        """What the source reads. Raises :class:`RelationError` if the engine cannot read such a relation."""
         relation = parsed(name, source, self._dialect)
         if isinstance(relation, RelationProblem):
             raise RelationError([relation])
-        layout = long_form(connection, name, source, relation, self._dialect)
+        return relation
+
+    def _layout(self, connection: sa.Connection, name: str, source: SourceConfig, *, every: bool = False) -> Layout:
+        """The relation as one row per (item, label); ``every``: with the rows whose truth is not known yet."""
+        layout = long_form(connection, name, source, self._relation(name, source), self._dialect)
         self._unreadable.update(self._dialect.unreadable_lines(connection))
         if not isinstance(layout, Layout):
             raise RelationError(layout)

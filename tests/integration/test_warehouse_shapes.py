@@ -458,6 +458,7 @@ def test_of_several_rows_an_item_the_latest_counts_in_its_own_window_only(load: 
         same_readings(shaped, config, long_form(long_of_single(rows[:50]), source(score_is="confidence_in_prediction")))
         == EVERY
     )
+    assert {warehouse.survey("tickets", config).replaced for warehouse in shaped.values()} == {40}
 
 
 def test_a_truth_that_was_corrected_in_its_own_table_is_the_latest(load: Loader, long_form: LongForm) -> None:
@@ -480,8 +481,9 @@ def test_the_latest_of_a_long_table_is_of_each_label_and_of_a_wide_one_of_the_it
     rows = probabilities(30)
     dated = [row | {"updated_at": november(12)} for row in rows]
     old = [row | {"updated_at": november(11), "score": 0.5} for row in dated[:17]]
-    config = source(latest_by=["updated_at"])
-    assert same_readings(load([*dated, *old], types=TYPES), config, long_form(rows, source())) == EVERY
+    config, shaped = source(latest_by=["updated_at"]), load([*dated, *old], types=TYPES)
+    assert same_readings(shaped, config, long_form(rows, source())) == EVERY
+    assert {warehouse.survey("tickets", config).replaced for warehouse in shaped.values()} == {17}
     wide = [row | {"updated_at": november(12)} for row in wide_of(rows)]
     older = [row | {"updated_at": november(11), "p_Other": 0.5} for row in wide[:9]]
     assert (

@@ -1,15 +1,18 @@
 """Data as nobody here made it by hand: shapes x engines x defects from a seed; every row is counted or said.
 
-``python -m tests.properties.odd_data 60`` checks sixty of them.
+``python -m tests.properties.odd_data 60`` reads and describes sixty of them, and lets `calmon init` and `calmon run` go
+over each.
 """
 
 from __future__ import annotations
 
+import json
 import random
+import re
 import sqlite3
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import chdir, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import product
@@ -19,10 +22,14 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import duckdb
+from typer.testing import CliRunner
 
+from monitor.cli import app
+from monitor.config.load import load_config
 from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.operations.describe_source import describe
+from monitor.operations.starter_files import starter_config
 from monitor.warehouse.reader import RelationError, Warehouse
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
@@ -75,18 +82,23 @@ DEFECTS: Mapping[str, Callable[[Row, random.Random], None]] = {"dates": _dates, 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of the rows of one file: ``made`` of them, and those that were counted and said."""
+    """What became of the rows of one file: ``made`` of them, and those that were counted and said.
+
+    ``refused``: why nothing was read. ``asked``: what `calmon init` asked. ``failed``: what nobody should see.
+    """
 
     name: str
     made: int
-    counted: int
-    said: int
+    counted: int = 0
+    said: int = 0
     refused: str = ""
+    asked: str = ""
+    failed: str = ""
 
     @property
     def is_complete(self) -> bool:
         """Whether no row was lost in silence."""
-        return bool(self.refused) or self.made == self.counted + self.said
+        return not self.failed and (bool(self.refused) or self.made == self.counted + self.said)
 
 
 def rows_of(shape: str, defect: str, rng: random.Random) -> list[Row]:
@@ -158,21 +170,57 @@ def outcome_of(shape: str, engine: str, defect: str, seed: int) -> Outcome:
                 reading = warehouse.read("t", source, WEEK, now=NOW)
                 describe(warehouse, "t", source, reading)
             except RelationError as error:
-                return Outcome(name, len(rows), 0, 0, str(error))
+                return Outcome(name, len(rows), refused=str(error))
     said = sum(each.rows for each in reading.quality)
     return Outcome(name, len(rows) * (len(LABELS) if shape == "wide" else 1), reading.rows, said)
 
 
-def outcomes(files: int) -> list[Outcome]:
+def outcome_of_commands(shape: str, engine: str, defect: str, seed: int) -> Outcome:
+    """Make one file, let `calmon init` and `calmon run` go over it, and account for its rows by what the run prints.
+
+    Where `calmon init` asks, the source is written as its questions would be answered.
+    """
+    rng = random.Random(f"{shape}{engine}{defect}{seed}")  # noqa: S311 - no secret
+    rows, name = rows_of(shape, defect, rng), f"{shape} {engine} {defect} {seed}"
+    with TemporaryDirectory() as folder, chdir(folder):
+        url, relation = write(rows, engine, Path(folder))
+        place = relation if url == "duckdb://" else url.partition("///")[2]
+        commands = CliRunner(env={"CALMON_STORE_URL": "sqlite:///history.sqlite", "COLUMNS": "300"})
+        init = commands.invoke(app, ["init", place, "--yes"])
+        if init.exit_code:
+            Path("alerts.yaml").write_text(starter_config("t", relation, settings_of(shape), "UTC"), "utf-8")
+        commands.env["CALMON_WAREHOUSE_URL"] = url
+        run = commands.invoke(app, ["run", "weekly", "--week", WEEK.name, "--json"])
+        failed = [each for each in (init, run) if not isinstance(each.exception, SystemExit | None)]
+        if failed or run.exit_code:
+            return Outcome(name, len(rows), failed=f"{run.output} {failed}")
+        document = json.loads(run.stdout)
+        (source,) = load_config(Path("alerts.yaml")).sources.values()
+    counted = [each["n"] for each in document["estimates"] if each["label"] is None and each["where"] == "all"]
+    rows_each = len(LABELS) if source.wide is not None else 1
+    said = sum(each["rows"] for each in document["quality"])
+    said += rows_each * sum(map(int, re.findall(r"(\d+) more replaced by a newer row", init.stdout)))
+    said += sum(map(int, re.findall(r"(\d+) rows? ha\w+ no truth", init.stdout)))
+    made = len(rows) * rows_each
+    return Outcome(name, made, max(counted, default=0), said, asked=init.stderr.strip() if init.exit_code else "")
+
+
+def outcomes(files: int, of: Callable[[str, str, str, int], Outcome]) -> list[Outcome]:
     """So many files, each combination in turn with a seed of its own."""
     combinations = list(product(SHAPES, ENGINES, DEFECTS))
-    return [outcome_of(*combinations[n % len(combinations)], seed=n) for n in range(files)]
+    return [of(*combinations[n % len(combinations)], n) for n in range(files)]
+
+
+def report(outcomes: list[Outcome]) -> None:
+    """Print each outcome, and how many of them there are."""
+    for each in outcomes:
+        lost, why = "" if each.is_complete else "  LOST", each.failed or each.refused or each.asked
+        print(f"{each.name:32} made {each.made:4} counted {each.counted:4} said {each.said:4}{lost} {why[:200]}")
+    refused, asked = (sum(bool(getattr(each, kind)) for each in outcomes) for kind in ("refused", "asked"))
+    lost = sum(not each.is_complete for each in outcomes)
+    print(f"{len(outcomes)} files, {refused} refused, init asks of {asked}, {lost} lose rows")
 
 
 if __name__ == "__main__":
-    found = outcomes(int(sys.argv[1]) if len(sys.argv) > 1 else 60)
-    for each in found:
-        print(f"{each.name:32} made {each.made:4} counted {each.counted:4} said {each.said:4} {each.refused[:80]}"
-              f"{'' if each.is_complete else '  LOST'}")  # fmt: skip
-    refused, lost = sum(bool(each.refused) for each in found), sum(not each.is_complete for each in found)
-    print(f"{len(found)} files, {refused} refused, {lost} lose rows")
+    for way in (outcome_of, outcome_of_commands):
+        report(outcomes(int(sys.argv[1]) if len(sys.argv) > 1 else 60, way))
