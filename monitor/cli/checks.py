@@ -35,7 +35,7 @@ from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.schedules import zone_of
 from monitor.core.source_settings import in_words
 from monitor.core.windows import last_ready
-from monitor.core.wording import clean, count_of
+from monitor.core.wording import clean, count_of, printable
 from monitor.evaluation.other_thresholds import at_present_threshold
 from monitor.evaluation.rule_metrics import raised_rows
 from monitor.evaluation.visible_changes import visible_changes
@@ -378,7 +378,7 @@ def print_findings(findings: Sequence[CheckResult]) -> None:
     table = plain_table("checked", "", "", title="What was checked")
     colours = {"ok": "green", "note": "yellow", "failed": "red", "wrong": "red"}
     for f in findings:
-        table.add_row(Text(f.what), Text(f.state, style=colours[f.state]), Text(f.text))
+        table.add_row(*cli.cells(f.what), Text(f.state, style=colours[f.state]), Text(printable(f.text)))
     cli.out.print(table)
 
 

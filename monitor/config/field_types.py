@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal, LiteralString
@@ -36,6 +37,15 @@ def _not_blank(text: str) -> str:
     if not text.strip():
         raise PydanticKnownError("string_too_short", {"min_length": 1})
     return text
+
+
+def _addressable(name: str) -> str:
+    """The name of a source, which is a part of addresses and of lines."""
+    odd = any(unicodedata.category(each) in ("Cc", "Zl", "Zp") for each in name)
+    if odd or "/" in name or _not_blank(name) in (".", ".."):
+        summary = "the name of a source is a part of addresses: it is one line, without / and control characters"
+        raise refused("CAL020", summary, "another name")
+    return name
 
 
 def _read_relation(value: Any, info: ValidationInfo) -> Any:
@@ -206,6 +216,7 @@ Repeat = Annotated[
     WithJsonSchema({"anyOf": [_DURATION, {"type": "null"}]}),
 ]
 TimeZone = Annotated[str, AfterValidator(_known_zone)]
+SourceName = Annotated[str, AfterValidator(_addressable)]
 Mention = Annotated[str, AfterValidator(_read_mention)]
 Operator = Annotated[str, AfterValidator(_slack_id)]
 Metric = Annotated[

@@ -29,6 +29,7 @@ from monitor.config.field_types import (
     Relation,
     Repeat,
     Segments,
+    SourceName,
     TimeZone,
     Unresolved,
     Version,
@@ -415,7 +416,7 @@ class Config(Strict):
 
     version: Version
     timezone: TimeZone = "UTC"
-    sources: Mapping[Filled, SourceConfig]
+    sources: Mapping[SourceName, SourceConfig]
     evaluation: EvaluationConfig = EvaluationConfig()
     baseline: BaselineConfig = BaselineConfig()
     history: HistoryConfig = HistoryConfig()

@@ -25,6 +25,8 @@ _REMARK_WITHIN = 30  # lines above a mistake in which a remark is looked for tha
 _TAB = "a tab: YAML is indented with spaces only"
 _OF_WORDS = (("positive",), ("negative",))
 """Keys of a source with values of the data, as written: ``yes`` and ``1`` are words there."""
+_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+"""What an escape in quotes can write and no database keeps: NUL, and half of a character."""
 _PLAIN_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null")}
 
 
@@ -182,6 +184,8 @@ class _Reader:
         elif key.value == MERGE_KEY and key.style is None:
             self.broken.add((*path, MERGE_KEY))
             self._note("CAL001", key, "merge keys (<<) are not read", "the keys themselves")
+        elif _NO_TEXT.search(key.value):
+            self._note("CAL001", key, f"{key.value!r} is no text", "the characters themselves")
         elif (*path, key.value) in self.keys:
             first = self.keys[(*path, key.value)].line
             summary = f"{key.value!r} is written twice (first on line {first})"
@@ -192,6 +196,8 @@ class _Reader:
 
     def _scalar(self, node: yaml.Node, path: Path) -> Any:
         text = self.written[path] = str(node.value)
+        if _NO_TEXT.search(text):
+            return self._refuse(node, path, f"{text[:_SHOWN]!r} is no text", "the characters themselves")
         if node.tag == "tag:yaml.org,2002:str":
             return text
         if node.tag not in _PLAIN_TAGS:

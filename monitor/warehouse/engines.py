@@ -94,13 +94,15 @@ def _still_at_rest(connection: sa.Connection) -> None:
 
 def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     # TCP notices a server that is gone; without it a cancelled query would still be waited for
-    keepalive = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 60, "keepalives_interval": 10}
+    given = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 60, "keepalives_interval": 10}
+    # a statement that is prepared fails once a column of its table has another type
+    given |= {"prepare_threshold": None}
     engine = sa.create_engine(
         url.set(drivername="postgresql+psycopg"),
         pool_size=2,
         pool_pre_ping=True,
         isolation_level="REPEATABLE READ",
-        connect_args={name: value for name, value in keepalive.items() if name not in url.query},
+        connect_args={name: value for name, value in given.items() if name not in url.query},
     )
 
     def prepared(connection: Any, _: Any) -> None:
