@@ -94,9 +94,8 @@ def _still_at_rest(connection: sa.Connection) -> None:
 
 def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     # TCP notices a server that is gone; without it a cancelled query would still be waited for
-    given = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 60, "keepalives_interval": 10}
-    # a statement that is prepared fails once a column of its table has another type
-    given |= {"prepare_threshold": None}
+    given: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT_S, "keepalives_idle": 60, "keepalives_interval": 10}
+    given["prepare_threshold"] = None  # what is prepared fails once a column of its table has another type
     engine = sa.create_engine(
         url.set(drivername="postgresql+psycopg"),
         pool_size=2,
