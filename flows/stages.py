@@ -34,6 +34,7 @@ from monitor.core.windows import WindowError, last_ready, named
 from monitor.history.errors import HistoryLost, StoreMissing, StoreUnreachable
 from monitor.operations.open import open_monitor, open_store
 from monitor.run import STAGES, Run, Stage, act, begin, catch_up, judge, perform, read
+from monitor.story.label import headline_of
 from monitor.warehouse.reader import WarehouseFailed
 
 RETRIES = 3
@@ -231,7 +232,7 @@ def _say_what_was_found(result: Run, info: Callable[..., None], error: Callable[
         if part.problem:
             error("%s: %s: %s", part.source, part.problem, part.error)
     for found in (each for each in result.diagnoses if each.needs_somebody):
-        because = f"calmon explain {found.because[0][:12]}"
-        info("%s: %s, %s (%s)", Subject(found.source, found.label).name, found.state, found.problem, because)
+        name = Subject(found.source, found.label).name
+        info("%s (calmon explain %s)", headline_of(found, name), found.because[0][:12])
     for action in result.actions:
         info("%s %s/%s: %s", action.kind, action.source, action.label or "(all labels)", action.state)

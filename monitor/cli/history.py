@@ -339,7 +339,7 @@ def _labels_named(opened: Monitor, what: str, source: str | None) -> list[tuple[
     return [
         (each.source, each.label)
         for each in judged
-        if each.label == (None if what == AS_A_WHOLE else what) and source in (None, each.source)
+        if each.label == (None if what in (AS_A_WHOLE, "(all labels)") else what) and source in (None, each.source)
     ]
 
 

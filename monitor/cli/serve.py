@@ -34,6 +34,8 @@ def serve(
         cli.configuration()  # a broken one is reported here, before another process starts
     if find_spec(_SERVING.partition(".")[0]) is None or find_spec("prefect") is None:
         raise cli.fail("the schedules are not installed here: install calibration-monitor with its flows and Prefect")
+    server = "" if os.environ.get("PREFECT_API_URL") else " and a Prefect server for them"
+    cli.out.print(f"Starting the schedules{server}: this takes up to a minute.", highlight=False, soft_wrap=True)
     sys.stdout.flush()
     # in the place of this process: signals reach it, and what monitor imports stays free of Prefect
     os.execv(sys.executable, [sys.executable, "-m", _SERVING])  # noqa: S606 - our own module

@@ -151,7 +151,7 @@ class Notes:
     together would be enough rows; ``last_rows`` and ``usual_rows`` say in which window a label without rows had some
     last, and how many it had usually, ``renamed_to`` which label like it appeared then. ``unchecked`` items acted alone
     in a window without the truth of any, as in the window before. ``explained_by`` are the labels in trouble without
-    whose rows the source as a whole would be within its limits.
+    whose rows nothing is confirmed of the source as a whole.
     """
 
     unconfirmed: tuple[str, ...] = ()

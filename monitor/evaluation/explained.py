@@ -9,7 +9,7 @@ from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import population_edges
 from monitor.core.counts import Counts, bin_counts, difference
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
-from monitor.core.records import Verdict
+from monitor.core.records import Interval, Verdict
 from monitor.inference.intervals import ece_intervals, mce_intervals
 from monitor.inference.levels import interval as level_interval
 from monitor.metrics.registry import CONTRACT, METRICS
@@ -23,8 +23,8 @@ def with_labels(
 ) -> list[Diagnosis]:
     """The diagnoses of one source; that of the source as a whole names the labels in trouble that alone explain it.
 
-    They do if without their rows no rule in breach is beyond its limit any more, by the ``counts`` of the judged
-    window. A breach that turns the source off is never explained, since then every label is off.
+    They do if without their rows nothing is surely beyond the limit of a rule in breach any more, by the ``counts`` of
+    the judged window. A breach that turns the source off is never explained, since then every label is off.
     """
     troubled = tuple(each.label for each in diagnoses if each.label in counts and each.label and each.is_trouble)
     whole = next((each for each in diagnoses if each.label is None and each.state is DiagnosisState.DEGRADED), None)
@@ -32,28 +32,28 @@ def with_labels(
         return list(diagnoses)
     rest = difference(counts[None], [counts[label] for label in troubled])
     breaches = [verdict for verdict in verdicts if verdict.id in whole.because]
-    if rest is None or not all(_within(verdict, rest, evaluation) for verdict in breaches):
+    if rest is None or not all(_unconfirmed(verdict, rest, evaluation) for verdict in breaches):
         return list(diagnoses)
     explained = replace(whole, notes=replace(whole.notes, explained_by=troubled))
     return [explained if each is whole else each for each in diagnoses]
 
 
-def _within(verdict: Verdict, rest: Counts, evaluation: EvaluationConfig) -> bool:
-    """Whether the rest of the rows has a value within the limit; of a change, no worse than all rows had before."""
-    value, condition = _value(verdict.metric, rest.where(verdict.where), evaluation), verdict.detail["condition"]
-    if value is None:
+def _unconfirmed(verdict: Verdict, rest: Counts, evaluation: EvaluationConfig) -> bool:
+    """Whether the rest of the rows is not surely beyond the limit; of a change, against what all rows had before."""
+    measured, condition = _measured(verdict.metric, rest.where(verdict.where), evaluation), verdict.detail["condition"]
+    before = (verdict.baseline or 0.0) if condition in ("increase", "decrease") else 0.0
+    if measured is None or measured.low is None or measured.high is None:
         return False
-    if condition == "below":
-        return value >= verdict.threshold
-    change = value - (verdict.baseline or 0.0) if condition in ("increase", "decrease") else value
-    return (-change if condition == "decrease" else change) <= verdict.threshold
+    if condition in ("below", "decrease"):
+        return measured.high >= (verdict.threshold if condition == "below" else before - verdict.threshold)
+    return measured.low - before <= verdict.threshold
 
 
-def _value(metric: str, rows: Counts, evaluation: EvaluationConfig) -> float | None:
+def _measured(metric: str, rows: Counts, evaluation: EvaluationConfig) -> Interval | None:
     if metric in ("ece", "mce"):
         bins = [bin_counts(rows, population_edges(rows, evaluation))]
-        measured = ece_intervals(bins, [], confidence=evaluation.confidence, form="analytic")
-        worst = mce_intervals(bins, confidence=evaluation.confidence)
-        return measured[0].value if metric == "ece" else worst[0].interval.value
+        if metric == "mce":
+            return mce_intervals(bins, confidence=evaluation.confidence)[0].interval
+        return ece_intervals(bins, [], confidence=evaluation.confidence, form="analytic")[0]
     known = metric in CONTRACT or (metric in METRICS and METRICS[metric].share is not None)
-    return level_interval(metric, rows, evaluation.confidence).value if known else None
+    return level_interval(metric, rows, evaluation.confidence) if known else None

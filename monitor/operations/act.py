@@ -18,6 +18,7 @@ from monitor.context import ActMode, Monitor
 from monitor.core.diagnoses import Diagnosis
 from monitor.core.records import Action, ActionKind, Incident, RuleEvidence, SwitchState, Verdict, Window
 from monitor.core.windows import are_same
+from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated
 from monitor.incidents.findings import decisions, gone, recalled_from
 from monitor.incidents.life import IncidentDecision, retire
@@ -89,8 +90,9 @@ def act(
     states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, requested).items()}
     names = {part.source for part in allowed}
     incidents = _incidents(monitor, allowed, [each for each in diagnoses if each.source in names])
+    explained = {d.source: f"told with {clean(d.notes.explained_by[0])}" for d in diagnoses if d.notes.explained_by}
     return [
-        _pending(verdict, kind, refusals[verdict.subject.source], states, incidents)
+        _pending(verdict, kind, refusals[verdict.subject.source], states, incidents, explained)
         for verdict in with_actions(evaluated)
         for kind in verdict.actions
     ]
@@ -107,12 +109,15 @@ def _pending(
     refusal: str,
     states: Mapping[tuple[str, str | None], str],
     incidents: Mapping[tuple[str, str | None], Incident],
+    explained: Mapping[str, str],
 ) -> Pending:
     source, label = verdict.subject.source, verdict.subject.label
     if refusal:
         return Pending(kind, source, label, refusal)
     if kind == "slack":
-        return Pending(kind, source, label, "", incidents.get((source, label)))
+        incident = incidents.get((source, label))
+        told = explained.get(source, "") if label is None and incident is None else ""
+        return Pending(kind, source, label, told, incident)
     return Pending(kind, source, label, states.get((source, label), "nothing to change"))
 
 
@@ -221,8 +226,7 @@ def _switch_label(monitor: Monitor, evidence: Evidence, before: SwitchState) -> 
 def _incidents(
     monitor: Monitor, parts: Sequence[Evaluated], diagnoses: Sequence[Diagnosis]
 ) -> dict[tuple[str, str | None], Incident]:
-    """The open incident of each label of these sources, after what the diagnoses change; where labels explain what is
-    wrong with their source as a whole, that of the first of them.
+    """The open incident of each label of these sources, after what the diagnoses change.
 
     Decisions, their events and their messages are stored in one transaction. If a person or another run changed an
     incident meanwhile, all is decided again. Raises RuntimeError after too many tries.
@@ -239,9 +243,7 @@ def _incidents(
             made = compose.compose(monitor, _decisions(monitor, parts, diagnoses, rests_on, known))
         if monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied":
             now = {each.id: each for each in (*known, *made.opened, *made.updated)}
-            told = {(i.source, label): i for i in now.values() if i.is_open for label in i.labels or (i.label,)}
-            explained = [(d.source, d.notes.explained_by[0]) for d in diagnoses if d.notes.explained_by]
-            return {(key[0], None): told[key] for key in explained if key in told} | told
+            return {(i.source, label): i for i in now.values() if i.is_open for label in i.labels or (i.label,)}
     raise RuntimeError(f"the incidents kept changing under {INCIDENT_RETRIES} tries; run again")
 
 

@@ -141,7 +141,7 @@ def label_story(
     if about is None:
         step = rename_words(diagnosis) or audit_words(diagnosis) or step_words(diagnosis.advice)
         return replace(told, do_now=do_now(diagnosis, switch), next_step=step)
-    is_fine = diagnosis.state is DiagnosisState.FINE
+    is_fine, explained = diagnosis.state is DiagnosisState.FINE, bool(diagnosis.notes.explained_by)
     return replace(
         told,
         facts=facts_of(about, lead),
@@ -150,7 +150,7 @@ def label_story(
         where="" if about.segment is None else f"in {segment_name(*about.segment)}",
         cause=cause_words(about.cause),
         next_step=rename_words(diagnosis)
-        or ("" if is_fine or _is_taken(about.advice, switch) else step_words(about.advice)),
+        or ("" if is_fine or explained or _is_taken(about.advice, switch) else step_words(about.advice)),
         do_now=do_now(diagnosis, switch),
     )
 
@@ -184,7 +184,7 @@ def headline_of(
         many, source = count_of(len(incident.labels), "label"), clean(incident.source)
         return _OF_KIND[incident.kind].format(name=name, many=many, source=source)
     if labels := diagnosis.notes.explained_by:
-        return f"{name}: what is wrong is in {labels_words(labels)}; the rest together is within the limits"
+        return f"{name}: what is wrong is in {labels_words(labels)}; of the rest nothing is confirmed"
     if diagnosis.state is DiagnosisState.UNSAFE:
         below = "" if switch is None or switch.acts_from is None else f" below {switch.acts_from:g}"
         return f"{name} must not act alone{below}"

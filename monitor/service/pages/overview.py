@@ -41,10 +41,11 @@ def make(context: PageContext) -> PageContent:
     rows = [_row(each, states, [window.name for window in shown]) for each in stories]
     groups = {state.value: [row for row in rows if _group(row.story) is state] for state in DiagnosisState}
     events = _events(context, shown)
+    counted = {name: sum(row.story.label is not None for row in of) for name, of in groups.items()}
     values = {
         "week": week, "weeks": [window.name for window in weeks], "groups": groups, "range": context.range_name(),
         "ranges": RANGES, "told_most": TOLD, "shown": shown, "total": len(rows),
-        "sources": source_stories(_runs(context), context.config.sources, context.now),
+        "counted": counted, "sources": source_stories(_runs(context), context.config.sources, context.now),
         "of_monitor": [(each.id, what_of(each, {})) for each in _of_monitor(context)],
         "events": events[:EVENTS_SHOWN], "hidden_events": max(0, len(events) - EVENTS_SHOWN),
         "before": {event: _week_before(shown, event.at) for event in events[:EVENTS_SHOWN]},

@@ -78,6 +78,7 @@ def test_one_label_in_trouble_explains_its_source_where_the_others_are_within_th
     [
         {"metric": "ece", "detail": {"condition": "increase"}, "threshold": 0.02, "baseline": 0.0},
         {"metric": "accuracy", "detail": {"condition": "decrease"}, "threshold": 0.03, "baseline": 0.9},
+        {"metric": "mce", "threshold": 0.05},
         {"metric": "accuracy", "detail": {"condition": "below"}, "threshold": 0.85},
         {},
     ],
@@ -86,6 +87,11 @@ def test_a_fault_of_all_is_not_explained_by_the_label_that_was_found_first(given
     everywhere = {"refund": 0.3, "billing": 0.1, "login": 0.1}
     assert explained(everywhere, STATES, breach(**given)) == ()
     assert explained(everywhere, STATES | {"billing": DEGRADED, "login": DEGRADED}, breach(**given)) == ()
+
+
+def test_what_is_beyond_the_limit_by_chance_in_the_rest_is_no_trouble_of_its_own() -> None:
+    slightly = {"refund": 0.3, "billing": 0.055, "login": 0.055}
+    assert explained(slightly, STATES, breach()) == ("refund",)
 
 
 def test_each_rule_in_breach_must_be_explained() -> None:

@@ -39,7 +39,8 @@ WHOLE_OFF = state(label=None, state="off", by_operator=True, actor="ben", reason
         (replace(OFF, actor="ana", reason="look"), {},  # its time is over: from then on a run may end it
          "Automation is off since Mon 2026-11-16 06:30 UTC: turned off by ana: look", "off"),
         (SwitchState("tickets", "billing"), {}, "Automation is off: it was never turned on", None),
-        (replace(OFF, by_operator=True), {}, "Automation is off: it was never turned on", "off"),
+        (replace(OFF, by_operator=True), {},
+         "Automation is off: it was never turned on, and was found in breach", "off"),
         (ON, {}, "Automation is on, until Tue 2026-11-17 15:30 UTC unless an evaluation renews it", "on"),
         (replace(ON, blocked=((0.7, 0.8),)), {}, "Automation is on, but not for scores 0.7 to 0.8, until "
          "Tue 2026-11-17 15:30 UTC unless an evaluation renews it", "on"),

@@ -123,7 +123,7 @@ def test_a_source_that_could_not_be_read_is_said_to_be_so_and_names_move_no_curs
 def test_a_source_that_its_labels_explain_needs_nobody_unless_it_has_an_incident() -> None:
     whole = replace(DEGRADED, label=None, notes=Notes(explained_by=("billing", "fax")))
     (story,) = told(whole)
-    said = "tickets (all labels): what is wrong is in billing, fax; the rest together is within the limits"
+    said = "tickets (all labels): what is wrong is in billing, fax; of the rest nothing is confirmed"
     assert (story.sentence, story.needs_somebody, story.do_now) == (said, False, "")
     assert needing(told(whole, UNSAFE)) == told(UNSAFE)
     found = Finding(OF_LABEL, "tickets", None, WEEK, DiagnosisState.DEGRADED)
