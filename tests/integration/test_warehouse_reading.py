@@ -559,6 +559,21 @@ def test_a_window_begins_with_its_first_instant_and_ends_before_its_last(load: L
         assert sorted(taken["item"]) == ["first", "last"], engine
 
 
+@pytest.mark.parametrize(
+    ("zone", "hours"), [("Europe/Berlin", {"24": 24, "25": 25, "26": 24}), ("Africa/Cairo", {"29": 25, "30": 24})]
+)
+def test_days_on_which_clocks_change_have_each_of_their_rows_once(
+    load: Loader, zone: str, hours: dict[str, int]
+) -> None:
+    days = [windows.day(f"2026-10-{day}", ZoneInfo(zone)) for day in hours]
+    every = int((days[-1].end - days[0].start) / timedelta(minutes=30))
+    times = [days[0].start + timedelta(minutes=30 * step) for step in range(every)]
+    rows = [row(f"t{step}", resolved_at=when) for step, when in enumerate(times)]
+    for engine, warehouse in load(rows).items():
+        read = [warehouse.read("tickets", source(), each, now=NOW).rows for each in days]
+        assert (read, sum(read)) == ([2 * each for each in hours.values()], every), engine
+
+
 def test_dates_without_a_time_are_midnight_in_utc(load: Loader) -> None:
     rows = [
         row(day, resolved_at=datetime.fromisoformat(day).date())

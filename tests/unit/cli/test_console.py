@@ -12,6 +12,7 @@ from slack_sdk.web.base_client import BaseClient
 
 from monitor.alerting.slack import limited_client
 from monitor.cli import common
+from monitor.cli.checks import CheckResult, print_findings
 from monitor.report.console import PlainConsole
 
 HOSTILE = "\x1b[31mred\x1b[0m \u202egnp.exe :fire: \x07"
@@ -38,3 +39,10 @@ def test_a_slack_sdk_without_the_methods_that_are_limited_is_refused(monkeypatch
     monkeypatch.delattr(BaseClient, "_upload_file")
     with pytest.raises(ImportError, match="no _upload_file, without which a call has no time limit"):
         importlib.reload(limited_client)
+
+
+def test_what_was_checked_is_printed_without_characters_that_steer(capsys: pytest.CaptureFixture[str]) -> None:
+    print_findings([CheckResult("source \u202egnp", "ok", "rows of \x1b[31mred\u202e")])
+    said = capsys.readouterr().out
+    assert "source gnp" in said
+    assert [character for character in said if character in "\u202e\x1b"] == []
