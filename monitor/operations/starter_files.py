@@ -10,6 +10,8 @@ from typing import Any
 import yaml
 
 EVERY_KIND = frozenset({"multilabel", "multiclass", "top_k", "single_label"})
+ONE_TRUTH = frozenset({"multiclass", "top_k"})
+"""Kinds of sources in which an item that one label gets wrong is missed by another one, in all rows of that."""
 HEAD = """\
 # A rule fires where the value is beyond the threshold AND that is statistically significant (docs/configuration.md)
 rules:
@@ -85,11 +87,20 @@ STARTER_RULES = (
         "ece-increase",
         "Calibration of a label got worse than in its baseline.",
         "metric: ece, condition: increase, threshold: 0.02, schedule: weekly, severity: warning, actions: [slack]",
+        EVERY_KIND - ONE_TRUTH,
     ),
     StarterRule(
         "auc-decrease",
         "Scores separate right from wrong worse than in the baseline.",
         "metric: roc_auc, condition: decrease, threshold: 0.03, schedule: weekly, severity: warning, actions: [slack]",
+        EVERY_KIND - ONE_TRUTH,
+    ),
+    StarterRule(
+        "auc-decrease",
+        "Scores separate right from wrong worse, where the label was given: elsewhere the faults of others show.",
+        "metric: roc_auc, where: predicted, condition: decrease, threshold: 0.03, schedule: weekly, "
+        "severity: warning, actions: [slack]",
+        ONE_TRUTH,
     ),
     StarterRule(
         "score-shift",

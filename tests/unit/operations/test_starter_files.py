@@ -10,11 +10,12 @@ from benchmarks.weeks import SHIPPED
 from monitor.config.load import load_config, parse_config
 from monitor.config.model import Rule
 from monitor.operations.propose_evaluation import arrives_daily
-from monitor.operations.starter_files import EVERY_KIND, starter_config
+from monitor.operations.starter_files import EVERY_KIND, ONE_TRUTH, starter_config
 from monitor.warehouse.survey import Survey
 
 ACTING = {"automated-overconfidence", "lasting-overconfidence", "automated-accuracy-decrease"}
 WATCHING = {"lasting-segments", "auc-decrease", "ece-increase", "score-shift"}
+OF_ALL_ROWS = {"auc-decrease", "ece-increase"}
 
 
 def rules_of(kind: str, must_be_right: float | None = None) -> dict[str, Rule]:
@@ -26,10 +27,19 @@ def rules_of(kind: str, must_be_right: float | None = None) -> dict[str, Rule]:
 @pytest.mark.parametrize("kind", sorted(EVERY_KIND))
 def test_what_every_source_gets_is_as_in_alerts_yaml_and_what_is_proved_acts(kind: str) -> None:
     shipped, ours = {rule.id: rule for rule in load_config(SHIPPED).rules}, rules_of(kind)
-    assert {name: ours[name] for name in ACTING | WATCHING} == {name: shipped[name] for name in ACTING | WATCHING}
+    same = ACTING | WATCHING - (OF_ALL_ROWS if kind in ONE_TRUTH else set())
+    assert {name: ours[name] for name in same} == {name: shipped[name] for name in same}
     assert {name for name, rule in ours.items() if rule.acts} == ACTING
     assert {rule.severity for name, rule in ours.items() if name in ACTING} == {"critical"}
     assert ours["score-shift"].actions == ()
+
+
+@pytest.mark.parametrize("kind", sorted(ONE_TRUTH))
+def test_where_an_item_has_one_truth_each_label_is_judged_on_the_rows_that_it_was_given(kind: str) -> None:
+    of_labels = [
+        rule for rule in rules_of(kind).values() if rule.scope == "labels" and rule.metric in ("ece", "roc_auc")
+    ]
+    assert {(rule.metric, rule.where) for rule in of_labels} == {("ece", "predicted"), ("roc_auc", "predicted")}
 
 
 def test_a_floor_is_written_where_the_owner_gives_one() -> None:
