@@ -46,8 +46,11 @@ MAY_NOTIFY = (Kind.SLACK, Kind.DAYS_AHEAD, Kind.AHEAD, Kind.BEHIND)
 ABOUT = {Kind.BEHIND: "Monitor: the clock is behind", Kind.AHEAD: "Monitor: evaluations are missing"}
 """Kinds of faults -> how the message begins that is asked for, where it need not be the only one."""
 
-LAST_DAY = {Kind.WAREHOUSE: "*New: Monitor: automation of tickets is about to end* :red_circle:"}
-"""Kinds of faults -> how one more message begins: they last into the last day of a lease, and nobody has acted."""
+LAST_DAY = "*New: Monitor: automation of tickets is about to end* :red_circle:"
+LEASES = (Kind.WAREHOUSE, Kind.DAYS_AHEAD)
+"""Kinds of faults with one more message, which begins so: the last day of a lease has come, by this clock, without an
+evaluation. It is right: nobody has acted, the history alone does not show that the clock is wrong, and on that day
+automation ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +220,7 @@ def notified(quiet: Left, faulty: Left) -> Notified:
     for met, following in zip(faulty.met, begins, strict=True):
         during = [each for each in notices if met.begun <= each[0] < min(met.ended + AFTERWARDS + SPARE, following)]
         notices = [each for each in notices if each not in during]
-        last_day = [each for each in during if each[2].startswith(LAST_DAY.get(met.kind, "-"))]
+        last_day = [each for each in during if met.kind in LEASES and each[2].startswith(LAST_DAY)]
         during = [each for each in during if each not in last_day[:1]]
         about = [each for each in during if _is_about(met.kind, each[2])]
         asks = met.promised is not None and met.promised <= met.ended

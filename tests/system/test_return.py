@@ -89,14 +89,19 @@ def test_a_worker_that_comes_back_after_days_judges_what_was_missed_and_drops_la
         found = server.ask("/flow_runs/filter", {"flow_runs": {"id": {"any_": list(late)}}})
         return Counter((late[run["id"]], run["state_type"]) for run in found)
 
+    def names() -> set[str]:
+        found = server.ask("/flow_runs/filter", {"flow_runs": {"id": {"any_": list(late)}}})
+        return {run["state_name"] for run in found}
+
     def is_all_judged() -> bool:
         with world.opened() as monitor:
             last = [last_ready(schedule, now, UTC_ZONE) for schedule in SCHEDULES]
             return not any(missed_windows(monitor.store, each, UTC_ZONE, ["tickets"]) for each in last)
 
     assert not is_all_judged()
-    until(lambda: states().total() == 56, tmp_path)
     log = tmp_path / "worker.log"
+    log.touch()
+    until(lambda: names() == {"Late"}, log)  # the server has marked them long ago: SQLite is locked meanwhile
     words = ("prefect", "worker", "start", "--pool", "calmon", "--limit", "8")
     with process(log, *words, cwd=project, environment={**server.environment, **environment_of(world, workspace)}):
         until(is_all_judged, log, seconds=TEN_MINUTES)
