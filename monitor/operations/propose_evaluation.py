@@ -103,17 +103,20 @@ def weeks_of(survey: Survey, now: datetime, zone: ZoneInfo) -> Weeks:
     >>> found = weeks_of(survey, datetime(2027, 1, 1, tzinfo=UTC), ZoneInfo("UTC"))
     >>> [part[0].name + ".." + part[-1].name for part in (found.baseline, found.judged)]
     ['2026-W37..2026-W43', '2026-W44..2026-W46']
+    >>> from dataclasses import replace
+    >>> odd = replace(survey, first=datetime(1, 1, 1, tzinfo=UTC), last=datetime(9999, 12, 31, tzinfo=UTC))
+    >>> weeks_of(odd, datetime(2026, 11, 17, tzinfo=UTC), ZoneInfo("UTC")).judged[-1].name
+    '2026-W46'
     """
     if survey.first is None or survey.last is None:
         return Weeks((), ())
     last = windows.last_ready("weekly", now, zone)
-    newest = windows.containing("weekly", survey.last, zone)
-    last = newest if newest.start < last.start else last
-    first = windows.containing("weekly", survey.first, zone)
-    if first.start > last.start:
+    if survey.last < last.start and survey.last.year > windows.FIRST_YEAR:
+        last = windows.containing("weekly", survey.last, zone)
+    if survey.first >= last.end:
         return Weeks((), ())
     most = BASELINE_WEEKS[1]
-    earlier = [each for each in windows.before(last, most + EVALUATED_WEEKS, zone) if each.start >= first.start]
+    earlier = [each for each in windows.before(last, most + EVALUATED_WEEKS, zone) if each.end > survey.first]
     found = [*reversed(earlier), last]
     found = found[1:] if len(found) > EVALUATED_WEEKS else found
     judged = max(1, min(EVALUATED_WEEKS, len(found) // 3))

@@ -198,9 +198,10 @@ def outcome_of_commands(shape: str, engine: str, defect: str, seed: int) -> Outc
         (source,) = load_config(Path("alerts.yaml")).sources.values()
     counted = [each["n"] for each in document["estimates"] if each["label"] is None and each["where"] == "all"]
     rows_each = len(LABELS) if source.wide is not None else 1
+    told = "" if init.exit_code else " ".join(init.stdout.split())  # lines may be wrapped anywhere
     said = sum(each["rows"] for each in document["quality"])
-    said += rows_each * sum(map(int, re.findall(r"(\d+) more replaced by a newer row", init.stdout)))
-    said += sum(map(int, re.findall(r"(\d+) rows? ha\w+ no truth", init.stdout)))
+    said += rows_each * sum(map(int, re.findall(r"(\d+) more replaced by a newer row", told)))
+    said += sum(map(int, re.findall(r"(\d+) rows? ha\w+ no truth", told)))
     made = len(rows) * rows_each
     return Outcome(name, made, max(counted, default=0), said, asked=init.stderr.strip() if init.exit_code else "")
 
