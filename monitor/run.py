@@ -335,8 +335,7 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
 
 def deliver(monitor: Monitor, *, due_only: bool = False, reminds: bool = True) -> list[Delivery]:
     """Send all deliveries that are due, with the reminders. A failed delivery is kept and never fails the run."""
-    if reminds:
-        incident_actions.due_repeats(monitor)
+    incident_actions.due_repeats(monitor, reminds=reminds)
     now, worker = monitor.clock, worker_id()
     done = drain(monitor.store, monitor.sender, now=now, worker=worker, due_only=due_only)
     return done + drain(monitor.store, monitor.beside, now=now, worker=worker, due_only=due_only, beside=True)

@@ -108,9 +108,10 @@ def _store(monitor: Monitor, composed: Composed) -> bool:
     )
 
 
-def due_repeats(monitor: Monitor) -> list[Delivery]:
+def due_repeats(monitor: Monitor, *, reminds: bool = True) -> list[Delivery]:
     """Messages that are due by time alone: ended silences, ended switches, reminders of unacknowledged incidents.
 
+    Not ``reminds``: without reminders, as in the middle of a run, which may yet see that a trouble is over.
     They are stored as pending, each once, even if other processes do the same now. Call this before each drain: it
     also gives up messages in a channel that Slack refuses and no route names any more, which are then posted anew by
     their route; not where routes were read from a broken alerts.yaml.
@@ -118,6 +119,8 @@ def due_repeats(monitor: Monitor) -> list[Delivery]:
     if monitor.config.sources:
         monitor.store.leave_channels(CHANNEL_ERRORS, monitor.config.addresses)
     edits = [*end_silences(monitor), *send_untold(monitor), *compose.show_switches(monitor)]
+    if not reminds:
+        return edits
     found = [_repeat(monitor, each) for each in monitor.store.incidents("open") if each.root is not None]
     calls = [each for each in (*found, *watchdog.reminders(monitor)) if each is not None]
     for call in calls:
