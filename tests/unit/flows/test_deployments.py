@@ -470,3 +470,5 @@ def test_containers_keep_bounded_logs_and_have_time_to_end() -> None:
     for name, service in COMPOSE["services"].items():
         assert service["logging"]["options"] == {"max-size": "10m", "max-file": "5"}, name
         assert service["stop_grace_period"].endswith("m"), name
+    assert PODS["worker"]["terminationGracePeriodSeconds"] == 600
+    assert COMPOSE["services"]["worker"]["stop_grace_period"] == "10m"
