@@ -53,7 +53,7 @@ def _waits(opened: Monitor, now: datetime) -> Iterator[str]:
     """What somebody, or the monitor itself, still has to do."""
     records = observed(opened.store, opened.config, now, has_buttons=opened.settings.has_buttons)
     for each in findings(records, now):
-        yield f"{each.severity}: {each.text.removesuffix('.')}; do now: {each.do_now}"
+        yield f"{each.severity}: {each.text} Do now: {each.do_now}"
     unclaimed = [each for each in opened.store.unresolved_incidents() if each.state == "open"]
     if unclaimed:
         yield f"{count_of(len(unclaimed), 'incident')} nobody has taken: calmon incidents ack {_ids(unclaimed)}"

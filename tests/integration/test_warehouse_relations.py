@@ -606,7 +606,7 @@ def test_a_view_that_is_made_between_two_readings_may_read_its_file(tmp_path: Pa
 
 def test_a_column_that_gets_another_type_between_two_readings_stops_none(load: Loader) -> None:
     """Of a statement that is prepared, PostgreSQL says then that the plan it keeps must not change."""
-    warehouse = load([row()])["postgresql"]
+    warehouse = load([row()], engines=["postgresql"])["postgresql"]
     with warehouse.kept_open():
         assert {rows_read(warehouse, source()) for _ in range(7)} == {1}
         address = warehouse._url.set(drivername="postgresql+psycopg")
