@@ -25,6 +25,9 @@ from monitor.core import windows
 from monitor.core.records import Delivery, DeliveryKind, Operation, Severity
 from monitor.core.wording import clean
 
+WAITED = timedelta(minutes=1)
+"""A message that is sent so long after it was written has waited for something."""
+
 
 def trial_message(
     channel: str, severity: Severity, by: str, now: datetime, mention: str | None = None, *, calls: bool = False
@@ -91,9 +94,15 @@ def last_call(sent_at: datetime, thread: Iterable[Delivery], restored: datetime 
     What was superseded called nobody. After a history was put back (``restored``), its last call may be lost: the time
     is counted from then. A clock that was ahead left times in the future: they are passed over.
     """
-    called = [each.created_at for each in thread if is_call(each) and each.state != "superseded"]
+    called = [_called_at(each) for each in thread if is_call(each) and each.state != "superseded"]
     known = (at for at in (sent_at, restored, *called) if at is not None and at <= now)
     return max(known, default=datetime.min.replace(tzinfo=UTC))
+
+
+def _called_at(call: Delivery) -> datetime:
+    """When a call was written; of one that waited, as after a run that was killed, when it was sent."""
+    sent = call.sent_at or call.created_at
+    return sent if sent - call.created_at > WAITED else call.created_at
 
 
 def is_reminder(delivery: Delivery) -> bool:
