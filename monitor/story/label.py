@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold, Since
-from monitor.core.records import BURST, OF_LABEL, UNCHECKED, VANISHED, Incident, IncidentReason, Subject, Verdict
+from monitor.core.records import BURST, OF_LABEL, UNCHECKED, VANISHED, Incident, Subject, Verdict
 from monitor.core.wording import clean, count_of, ending, isolated, moment, percent, points, segment_name, who
 from monitor.story.incident import silence_words
 from monitor.story.switch import SwitchStory
@@ -190,11 +190,10 @@ def headline_of(
         return f"{name} must not act alone{below}"
     if diagnosis.state is DiagnosisState.DEGRADED and diagnosis.problem is not None:
         return HEADLINES[diagnosis.problem].format(name=name)
+    if diagnosis.state is DiagnosisState.CANNOT_TELL:
+        return f"{name} cannot be judged"
     over = incident is not None and not incident.is_open
-    if diagnosis.state is DiagnosisState.FINE:
-        return f"{name} is fine again" if over else f"{name} is fine"
-    was_fine = incident is not None and over and incident.last == IncidentReason.FINE_AGAIN
-    return f"{name} was fine again" if was_fine else f"{name} cannot be judged"
+    return f"{name} is fine again" if over else f"{name} is fine"
 
 
 def facts_of(diagnosis: Diagnosis, lead: Verdict | None) -> str:
