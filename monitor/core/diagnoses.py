@@ -5,12 +5,12 @@ Everything that is done or said about a label comes from its diagnosis; verdicts
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from monitor.core.records import Window
+from monitor.core.records import SEVERITY_RANK, Severity, Verdict, Window
 
 Segment = tuple[str, str]
 
@@ -199,6 +199,20 @@ class Diagnosis:
     def needs_somebody(self) -> bool:
         """Whether somebody is needed: something is wrong that is not told of its labels."""
         return self.is_trouble and not self.notes.explained_by
+
+
+def severity_of(diagnosis: Diagnosis, verdicts: Iterable[Verdict]) -> Severity:
+    """How severe a trouble is: that of the gravest of the ``verdicts`` that it rests on; what must not act is critical.
+
+    >>> from monitor.core.windows import week, ZoneInfo
+    >>> here = week("2026-W46", ZoneInfo("UTC"))
+    >>> severity_of(Diagnosis("mail", "a", here, DiagnosisState.UNSAFE), [])
+    'critical'
+    """
+    if diagnosis.state is DiagnosisState.UNSAFE:
+        return "critical"
+    found = [verdict.severity for verdict in verdicts if verdict.id in diagnosis.because]
+    return min(found or ["warning"], key=SEVERITY_RANK.__getitem__)
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, Any]:

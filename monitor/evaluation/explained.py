@@ -8,8 +8,8 @@ from dataclasses import replace
 from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import population_edges
 from monitor.core.counts import Counts, bin_counts, difference
-from monitor.core.diagnoses import Diagnosis, DiagnosisState
-from monitor.core.records import Interval, Verdict
+from monitor.core.diagnoses import Diagnosis, DiagnosisState, severity_of
+from monitor.core.records import SEVERITY_RANK, Interval, Verdict
 from monitor.inference.intervals import ece_intervals, mce_intervals
 from monitor.inference.levels import interval as level_interval
 from monitor.metrics.registry import CONTRACT, METRICS
@@ -17,21 +17,23 @@ from monitor.metrics.registry import CONTRACT, METRICS
 
 def with_labels(
     diagnoses: Sequence[Diagnosis],
-    verdicts: Collection[Verdict],
+    verdicts: Mapping[str | None, Collection[Verdict]],
     counts: Mapping[str | None, Counts],
     evaluation: EvaluationConfig,
 ) -> list[Diagnosis]:
     """The diagnoses of one source; that of the source as a whole names the labels in trouble that alone explain it.
 
     They do if without their rows nothing is surely beyond the limit of a rule in breach any more, by the ``counts`` of
-    the judged window. A breach that turns the source off is never explained, since then every label is off.
+    the judged window. A breach that turns the source off is never explained, since then every label is off; and a label
+    whose trouble is less severe explains nothing, since people might not be called for it.
     """
-    troubled = tuple(each.label for each in diagnoses if each.label in counts and each.label and each.is_trouble)
     whole = next((each for each in diagnoses if each.label is None and each.state is DiagnosisState.DEGRADED), None)
-    if whole is None or not troubled or None not in counts:
+    if whole is None or None not in counts:
         return list(diagnoses)
-    rest = difference(counts[None], [counts[label] for label in troubled])
-    breaches = [verdict for verdict in verdicts if verdict.id in whole.because]
+    rank = {each.label: SEVERITY_RANK[severity_of(each, verdicts[each.label])] for each in diagnoses if each.is_trouble}
+    troubled = tuple(label for label, its in rank.items() if label and label in counts and its <= rank[None])
+    rest = difference(counts[None], [counts[label] for label in troubled]) if troubled else None
+    breaches = [verdict for verdict in verdicts[None] if verdict.id in whole.because]
     if rest is None or not all(_unconfirmed(verdict, rest, evaluation) for verdict in breaches):
         return list(diagnoses)
     explained = replace(whole, notes=replace(whole.notes, explained_by=troubled))

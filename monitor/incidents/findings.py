@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from monitor.core.diagnoses import Diagnosis, DiagnosisState, NotTold
+from monitor.core.diagnoses import Diagnosis, DiagnosisState, NotTold, severity_of
 from monitor.core.episodes import NOT_SEEN
-from monitor.core.records import BURST, OF_LABEL, SEVERITY_RANK, UNCHECKED, VANISHED, Incident, Severity, Verdict
+from monitor.core.records import BURST, OF_LABEL, SEVERITY_RANK, UNCHECKED, VANISHED, Incident, Verdict
 from monitor.incidents.life import Finding, IncidentDecision, decide, wake
 
 MANY = 5
@@ -67,13 +67,9 @@ def findings(
 
 def _of_label(diagnosis: Diagnosis, verdicts: Mapping[str, Verdict]) -> Finding:
     about = [verdicts[id] for id in diagnosis.because if id in verdicts] if diagnosis.is_trouble else []
-    of_rules = [verdict.severity for verdict in about]
-    severity: Severity = min(of_rules or ["warning"], key=SEVERITY_RANK.__getitem__)
-    if diagnosis.state is DiagnosisState.UNSAFE:
-        severity = "critical"
     return Finding(
         OF_LABEL, diagnosis.source, diagnosis.label, diagnosis.window, diagnosis.state,
-        diagnosis.problem.value if diagnosis.problem else "", severity,
+        diagnosis.problem.value if diagnosis.problem else "", severity_of(diagnosis, about),
         tuple(dict.fromkeys(verdict.rule for verdict in about)), within_limits=diagnosis.notes.within_limits,
         evidence_until=max((verdict.window.end for verdict in about), default=None),
     )  # fmt: skip

@@ -48,7 +48,7 @@ def diagnoses_of(monitor: Monitor, evaluated: Evaluated, current: WindowCounts) 
     """
     facts = _SourceFacts(monitor, evaluated, current)
     found = [diagnose(facts.of(label)) for label in sorted(facts.verdicts, key=lambda label: label or "")]
-    return with_labels(found, facts.verdicts.get(None, ()), current.labels, monitor.config.evaluation)
+    return with_labels(found, facts.verdicts, current.labels, monitor.config.evaluation)
 
 
 @dataclass

@@ -117,7 +117,8 @@ def _off(state: SwitchState, off_since: datetime | None = None) -> SwitchStory:
     if state.state == "never_set":
         return SwitchStory("Automation is off: it was never turned on")
     if state.by_operator and state.actor in _RUNS:  # a run's breach came before anybody turned it on
-        return SwitchStory("Automation is off: it was never turned on, and was found in breach", "off")
+        found = "" if state.not_evaluated else ", and was found in breach"
+        return SwitchStory(f"Automation is off: it was never turned on{found}", "off")
     if state.state != "on":
         return SwitchStory(f"Automation is off{_since_and_why(state, off_since)}", "off")
     if state.lease_until is None:

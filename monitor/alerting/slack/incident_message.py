@@ -143,8 +143,8 @@ def news_message(
     name = labels_words(incident.labels) if incident.labels else story.name
     if decision.reason is IncidentReason.NOTED:
         words = f"{clean(decision.actor)}: {clean(decision.why, NOTE_LENGTH)}"
-    elif decision.reason is IncidentReason.OTHER_PROBLEM and (problem := story.diagnosis.problem) is not None:
-        words = f"{HEADLINES[problem].format(name=name)} now"  # the numbers are in the message
+    elif decision.reason is IncidentReason.OTHER_PROBLEM and story.diagnosis.problem and not incident.labels:
+        words = f"{HEADLINES[story.diagnosis.problem].format(name=name)} now"  # the numbers are in the message
     else:
         words = f"{name} {reason_words(decision.reason)}"
         measured = story.facts if story.diagnosis.is_trouble else story.doubt

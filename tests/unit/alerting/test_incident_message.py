@@ -257,6 +257,15 @@ def test_only_a_decision_that_calls_mentions_people_in_the_thread() -> None:
         assert line["calls"] == (["4f1c9a02be7d6653"] if calls else [])
 
 
+def test_another_problem_is_named_for_a_label_and_not_for_many_of_which_each_has_its_own() -> None:
+    said = []
+    for labels in ((), ("billing", "refund")):
+        decision = IncidentDecision("continue", IncidentReason.OTHER_PROBLEM, incident(labels=labels), window=WEEK)
+        said.append(as_read(messages.news_message(decision, story(), channel="#c", root="r")))
+    assert "billing is overconfident now." in said[0]
+    assert "billing, refund goes on, with another problem." in said[1]
+
+
 @pytest.mark.parametrize("severity", ["critical", "warning"])
 def test_the_severity_shows_as_a_colour(severity: Severity) -> None:
     read = as_read(messages.incident_message(story(), incident(severity=severity), ONCALL))

@@ -13,7 +13,7 @@ import pytest
 from monitor.config.model import EvaluationConfig
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
-from monitor.core.records import Reason, Subject, Verdict
+from monitor.core.records import Reason, Severity, Subject, Verdict
 from monitor.core.windows import week
 from monitor.evaluation.explained import with_labels
 
@@ -38,15 +38,20 @@ def breach(**given: Any) -> Verdict:
 
 
 def explained(
-    off: dict[str, float], states: dict[str, DiagnosisState], *breaches: Verdict, whole: DiagnosisState = DEGRADED
+    off: dict[str, float],
+    states: dict[str, DiagnosisState],
+    *breaches: Verdict,
+    whole: DiagnosisState = DEGRADED,
+    of_labels: Severity = "warning",
 ) -> Sequence[str]:
     counts: dict[str | None, Counts] = {label: rows(by, seed=at) for at, (label, by) in enumerate(off.items())}
     counts[None] = pool(counts.values())
     diagnoses = [
         Diagnosis("mail", None, WEEK, whole, because=tuple(each.id for each in breaches)),
-        *(Diagnosis("mail", label, WEEK, state) for label, state in states.items()),
+        *(Diagnosis("mail", label, WEEK, state, because=(label,)) for label, state in states.items()),
     ]
-    told = with_labels(diagnoses, breaches, counts, EvaluationConfig())
+    verdicts = {None: breaches} | {label: [breach(id=label, severity=of_labels)] for label in states}
+    told = with_labels(diagnoses, verdicts, counts, EvaluationConfig())
     assert [replace(each, notes=diagnoses[0].notes) for each in told] == diagnoses
     assert told[0].needs_somebody is not bool(told[0].notes.explained_by)
     return told[0].notes.explained_by
@@ -102,6 +107,13 @@ def test_each_rule_in_breach_must_be_explained() -> None:
 def test_a_source_that_must_not_act_and_a_metric_of_whole_rows_are_never_explained() -> None:
     assert explained(ONE, STATES, breach(), whole=UNSAFE) == ()
     assert explained(ONE, STATES, breach(metric="top1_accuracy", detail={"condition": "below"})) == ()
+
+
+def test_a_label_whose_trouble_is_less_severe_explains_nothing() -> None:
+    degraded = STATES | {"refund": DEGRADED}
+    assert explained(ONE, degraded, breach()) == ()
+    assert explained(ONE, degraded, breach(), of_labels="critical") == ("refund",)
+    assert explained(ONE, degraded, breach(severity="warning")) == ("refund",)
 
 
 def test_without_a_label_in_trouble_nothing_is_explained() -> None:

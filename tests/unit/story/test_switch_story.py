@@ -41,6 +41,8 @@ WHOLE_OFF = state(label=None, state="off", by_operator=True, actor="ben", reason
         (SwitchState("tickets", "billing"), {}, "Automation is off: it was never turned on", None),
         (replace(OFF, by_operator=True), {},
          "Automation is off: it was never turned on, and was found in breach", "off"),
+        (replace(OFF, by_operator=True, not_evaluated="no_rows"), {},
+         "Automation is off: it was never turned on", "off"),
         (ON, {}, "Automation is on, until Tue 2026-11-17 15:30 UTC unless an evaluation renews it", "on"),
         (replace(ON, blocked=((0.7, 0.8),)), {}, "Automation is on, but not for scores 0.7 to 0.8, until "
          "Tue 2026-11-17 15:30 UTC unless an evaluation renews it", "on"),
