@@ -294,10 +294,10 @@ def test_a_start_judges_the_last_ready_week_at_once_says_when_the_next_run_is_an
         # a late run of an older week does not judge this one
         older = Scheduled(scheduled_time=monday_after(WEEKS[10]))
         client.create_flow_run_from_deployment(deployment, state=older)
-        (line,) = begin(config, friday)
+        (line,) = begin(config.model_copy(update={"timezone": "Europe/Berlin"}), friday)
         assert line == (
             f"weekly: {WEEKS[11]} was not judged yet: that is done now; "
-            f"next run Monday {friday + timedelta(days=3):%Y-%m-%d} 06:30 (UTC)"
+            f"next run Monday {friday + timedelta(days=3):%Y-%m-%d} 06:30 (Europe/Berlin)"
         )
         assert {str(client.read_flow_run(run.id).state_name) for run in late} == {"Cancelled"}
     mine = {"flow_runs": {"deployment_id": {"any_": [str(deployment)]}}}
