@@ -16,7 +16,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -166,29 +167,45 @@ def serve_schedules(config: Config, server: LocalServer | None = None) -> None:
     on_demand = [flow.to_deployment(name=flow.name) for flow in (backfill, rebaseline, replay, draw_audit)]
     # Pausing at the end would delete the runs that become due before the next start.
     runner = Runner(name="calmon", pause_on_shutdown=False)
-    with end_of_server_told(server):
+
+    def prepare() -> None:
         for each in (*scheduled, *on_demand):
-            raise_if_asked_to_end()
             deployment: Any = each  # without an event loop, Prefect returns at once
             runner.add_deployment(deployment)
         for line in start.begin(config, utc_now()):
             print(line, flush=True)
+
+    while_server_answers(prepare, server)
     # The runner's own SIGTERM handler leaves its work unfinished and warns about it.
     runner.handle_sigterm = _ask_to_end  # type: ignore[method-assign]
     asyncio.run(run_until_asked_to_end(runner.start(), server))
 
 
-@contextmanager
-def end_of_server_told(server: LocalServer | None) -> Iterator[None]:
-    """Raise ServerFailed for what fails once the ``server`` has ended; a request may fail a moment earlier."""
-    try:
-        yield
-    except Exception:  # any of Prefect's client; it goes on unless the server's end explains it
+def while_server_answers(work: Callable[[], None], server: LocalServer | None) -> None:
+    """Do ``work``, and leave it if somebody asks this process to end or its ``server`` has ended.
+
+    The work has a thread of its own, which ends with the process: a request to a server that has ended lasts a minute.
+    Raises AskedToEnd, ServerFailed, or what the work raises.
+    """
+    outcome: Future[None] = Future()
+
+    def in_thread() -> None:
+        try:
+            work()
+            outcome.set_result(None)
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            outcome.set_exception(error)
+
+    threading.Thread(target=in_thread, daemon=True).start()
+    while not wait([outcome], timeout=SECONDS_BETWEEN_CHECKS).done:
+        raise_if_asked_to_end()
         if server is not None:
-            with suppress(subprocess.TimeoutExpired):
-                server.process.wait(timeout=1)
             server.raise_if_ended()
-        raise
+    if outcome.exception() is not None and server is not None:
+        with suppress(subprocess.TimeoutExpired):  # a request may fail a moment before the server has ended
+            server.process.wait(timeout=1)
+        server.raise_if_ended()
+    outcome.result()
 
 
 async def run_until_asked_to_end(work: Coroutine[Any, Any, None], server: LocalServer | None = None) -> None:
