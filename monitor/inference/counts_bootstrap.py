@@ -77,9 +77,14 @@ def draws(counts: Counts, rng: np.random.Generator, *, resamples: int = 1000) ->
     """
     hit = np.clip(counts.wy, 0.0, counts.w)
     miss = counts.w - hit
-    usual = float(counts.w2.sum() / counts.w.sum())  # for empty groups
-    mean_weight = np.divide(counts.w2, counts.w, out=np.full_like(counts.w, usual), where=counts.w > 0)
-    unit = mean_weight * counts.design_effect
+    unit = drawn_weight(counts)
     more = UNSEEN / len(unit)
     hits, misses = (rng.poisson(part / unit + more, (resamples, len(unit))) for part in (hit, miss))
     return hits * unit, misses * unit
+
+
+def drawn_weight(counts: Counts) -> Floats:
+    """The weight of one drawn row of each group, shape (G,): the group's mean weight times the design effect."""
+    usual = float(counts.w2.sum() / counts.w.sum())  # for empty groups
+    mean_weight = np.divide(counts.w2, counts.w, out=np.full_like(counts.w, usual), where=counts.w > 0)
+    return mean_weight * counts.design_effect

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from monitor.core.counts import SUMS, BinCounts, Counts, bin_counts, counts_from_groups, distinct, equal_frequency_edges
-from monitor.inference.counts_bootstrap import Spread, draws, spread_of
+from monitor.inference.counts_bootstrap import Spread, drawn_weight, draws, spread_of
 from monitor.inference.sampling import Proportion
 from monitor.metrics import calibration, cost
 from monitor.metrics.definition import MetricSpec
-from monitor.metrics.groups import Core, Groups, groups_of
+from monitor.metrics.groups import Core, Groups, groups_of, over
 from monitor.metrics.registry import CONTRACT, METRICS, range_of
 
 RESAMPLES = 400  # a standard error is known to 1 / sqrt(2 x 400) = 3.5%
@@ -89,9 +89,16 @@ def _bias(name: str, counts: Counts) -> float:
 @lru_cache(maxsize=8)  # compared by identity, not by content: all metrics of a sample are computed in turn
 def _draws_of(counts: Counts, *, in_bins: bool) -> Groups:
     """The draws of a sample as groups with hits and misses of shape (resamples, groups); the same every time."""
-    groups = coarse(counts, by_decision=not in_bins)
-    rng = np.random.default_rng(int(groups.digest(), 16))
-    return groups_of(groups).drawn(*draws(groups, rng, resamples=RESAMPLES))
+    rows = coarse(counts, by_decision=not in_bins)
+    rng = np.random.default_rng(int(rows.digest(), 16))
+    groups = groups_of(rows).drawn(*draws(rows, rng, resamples=RESAMPLES))
+    # the mean score of the rows drawn from a group varies too
+    deviation = np.sqrt(groups.within * drawn_weight(rows))
+    hit_score, miss_score = (
+        score + rng.standard_normal(weight.shape) * over(deviation, np.sqrt(weight), 0.0)
+        for score, weight in ((groups.hit_score, groups.hit), (groups.miss_score, groups.miss))
+    )
+    return replace(groups, hit_score=hit_score, miss_score=miss_score)
 
 
 @lru_cache(maxsize=8)

@@ -235,7 +235,7 @@ def cohens_d_core(groups: Groups) -> Floats:
 
     How many standard deviations hits score above misses; any sign. Variances divide by W. Cohen 1988.
     """
-    (mean1, var1), (mean0, var0) = (_mean_and_variance(part, groups.score) for part in (groups.hit, groups.miss))
+    (mean1, var1), (mean0, var0) = _by_class(groups)
     pooled = (var1 + var0) / 2
     return over(mean1 - mean0, np.sqrt(np.where(pooled > _CONSTANT, pooled, np.nan)))
 
@@ -246,19 +246,29 @@ def point_biserial_core(groups: Groups) -> Floats:
     In [-1, 1], shape (...). Tate 1954.
     """
     hits, misses = groups.hit.sum(axis=-1), groups.miss.sum(axis=-1)
-    mean1, mean0 = (over(part @ groups.score, part.sum(axis=-1)) for part in (groups.hit, groups.miss))
-    _, variance = _mean_and_variance(groups.hit + groups.miss, groups.score)
-    spread = np.sqrt(np.where(variance > _CONSTANT, variance, np.nan))
-    return np.clip((mean1 - mean0) / spread * over(np.sqrt(hits * misses), hits + misses), -1.0, 1.0)
+    (mean1, var1), (mean0, var0) = _by_class(groups)
+    share = over(hits, hits + misses)
+    between = share * (1 - share) * (mean1 - mean0) ** 2
+    variance = share * var1 + (1 - share) * var0 + between
+    return np.sign(mean1 - mean0) * np.sqrt(over(between, np.where(variance > _CONSTANT, variance, np.nan), math.nan))
 
 
-def _mean_and_variance(weight: Floats, score: Floats) -> tuple[Floats, Floats]:
-    """Mean and variance (over W, not W - 1) of scores with these weights; shapes () or (B,)."""
+def _by_class(groups: Groups) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """Mean and variance (over W, not W - 1) of the scores of hits, and of misses; shapes () or (B,).
+
+    Hits and misses of one group share its ``within``: exact where they spread alike, or are not in one group.
+    """
+    of_hits, of_misses = (groups.hit, groups.hit_score), (groups.miss, groups.miss_score)
+    return _mean_and_variance(*of_hits, groups.within), _mean_and_variance(*of_misses, groups.within)
+
+
+def _mean_and_variance(weight: Floats, score: Floats, within: Floats) -> tuple[Floats, Floats]:
     total = weight.sum(axis=-1)
-    mean = over(weight @ score, total)
-    # about a fixed centre: no difference of large sums, and no array of shape (B, G)
+    mean = over((weight * score).sum(axis=-1), total)
+    # about a fixed centre: no difference of large sums
     centre = 0.5 if mean.ndim else float(mean)
-    return mean, np.maximum(over(weight @ (score - centre) ** 2, total) - (mean - centre) ** 2, 0.0)
+    around = over((weight * ((score - centre) ** 2 + within)).sum(axis=-1), total)
+    return mean, np.maximum(around - (mean - centre) ** 2, 0.0)
 
 
 OF_THE_RANGE = frozenset({"roc_auc", "cohens_d", "point_biserial"})

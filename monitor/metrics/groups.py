@@ -16,13 +16,18 @@ from monitor.core.counts import BinCounts, Bools, Counts, Floats, Ints
 from monitor.core.records import ScoreIs
 from monitor.metrics.definition import Band, Direction, Metric, Needs
 
+ROUNDED = 2 * 2.0**-40
+"""By how much a row's share of a sum of squares about a mean may differ from it, as engines round to 2^-40."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Groups:
     """The groups of one sample, lowest cell first.
 
     ``cell``, ``score`` (mean score), ``predicted`` and ``automated`` have shape (G,). ``hit`` and ``miss`` are the
-    weights of hits and misses, shape (G,) or (B, G); a soft outcome y is y of a hit and 1 - y of a miss.
+    weights of hits and misses, shape (G,) or (B, G); a soft outcome y is y of a hit and 1 - y of a miss. Their mean
+    scores are ``hit_score`` and ``miss_score``, of the same shape, and ``within`` is the variance of scores about
+    these, shape (G,).
     """
 
     cell: Ints
@@ -31,6 +36,9 @@ class Groups:
     automated: Bools
     hit: Floats
     miss: Floats
+    hit_score: Floats
+    miss_score: Floats
+    within: Floats
     score_is: ScoreIs
 
     def drawn(self, hit: Floats, miss: Floats) -> Groups:
@@ -58,13 +66,24 @@ def groups_of(counts: Counts) -> Groups:
     hit = np.clip(counts.wy, 0.0, counts.w)
     score = np.clip(over(counts.ws, counts.w, 0.0), 0.0, 1.0)
     miss = counts.w - hit
-    return Groups(counts.cell, score, counts.predicted, counts.automated, hit, miss, counts.score_is)
+    means = _mean_score(counts.wsy, hit, score), _mean_score(counts.ws - counts.wsy, miss, score)
+    around = counts.ws2 - hit * means[0] ** 2 - miss * means[1] ** 2
+    within = over(np.where(around > ROUNDED * counts.n, around, 0.0), counts.w, 0.0)
+    return Groups(
+        counts.cell, score, counts.predicted, counts.automated, hit, miss, *means, within, score_is=counts.score_is
+    )
+
+
+def _mean_score(total: Floats, weight: Floats, otherwise: Floats) -> Floats:
+    """The mean score of the hits, or of the misses, of each group; ``otherwise`` where it has none. Shape (G,)."""
+    return np.clip(np.divide(total, weight, out=otherwise.copy(), where=weight > 0), 0.0, 1.0)
 
 
 def groups_of_bins(bins: BinCounts) -> Groups:
     """Each bin as a group; ``predicted`` and ``automated`` are not known for bins, and so False."""
     hit, no = np.clip(bins.wy, 0.0, bins.w), np.zeros(len(bins.w), dtype=bool)
-    return Groups(bins.upper, bins.score, no, no, hit, bins.w - hit, "probability_of_label")
+    scores = (bins.score, bins.score, np.zeros(len(bins.w)))
+    return Groups(bins.upper, bins.score, no, no, hit, bins.w - hit, *scores, score_is="probability_of_label")
 
 
 def on_counts(core: Core, counts: Counts) -> float | None:

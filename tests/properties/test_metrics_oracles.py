@@ -15,6 +15,8 @@ from scipy import integrate
 from sklearn import metrics as sk
 
 from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges, equal_width_edges
+from monitor.inference.counts_bootstrap import Spread
+from monitor.inference.registered import law
 from monitor.metrics import calibration, classification, cost, discrimination, selective
 from monitor.metrics.calibration import brier, class_weighted_nll_core
 from monitor.metrics.classification import confusion_of
@@ -158,6 +160,23 @@ def test_cohens_d_and_the_point_biserial_correlation_follow_from_the_moments_of_
         assert cohens_d(counts) is None
     else:
         same(cohens_d(counts), (groups[0][0] - groups[1][0]) / math.sqrt(sum(variances) / 2))
+
+
+@pytest.mark.parametrize("near", [1e-5, 1e-4, 1e-3])
+def test_scores_crowded_within_a_few_cells_have_the_separation_and_the_correlation_of_their_rows(near: float) -> None:
+    rng = np.random.default_rng(3)
+    y = (rng.random(2000) < 0.7).astype(float)
+    below = rng.random(2000) - 0.3 * rng.random(2000) * y
+    counts = counts_from_rows(1 - near * below.clip(0.0), y)
+    hits, misses = -below.clip(0.0)[y == 1], -below.clip(0.0)[y == 0]
+    same(point_biserial(counts), float(np.corrcoef(-below.clip(0.0), y)[0, 1]), within=5e-5)
+    expected = (hits.mean() - misses.mean()) / math.sqrt((hits.var() + misses.var()) / 2)
+    # which class a cell's spread belongs to is not known where both are in it
+    assert cohens_d(counts) == pytest.approx(expected, rel=5e-3)
+    spread = law("cohens_d", counts)
+    assert isinstance(spread, Spread)
+    assert spread.value == cohens_d(counts)
+    assert spread.se == pytest.approx(math.sqrt(1 / len(hits) + 1 / len(misses)), rel=0.15)
 
 
 @dataclass(frozen=True, slots=True)
