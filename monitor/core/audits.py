@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from monitor.core.records import Window
+
+SHEET = ("source", "label", "item", "score", "week", "truth")
+"""The columns of what people fill in: a CSV file, or a table of their own."""
+
 
 @dataclass(frozen=True, slots=True)
 class AuditedItem:
@@ -22,3 +27,8 @@ class AuditedItem:
     of: int
     outcome: float | None = None
     stated: float | None = None
+
+
+def sheet_row(item: AuditedItem, window: Window) -> tuple[str, str, str, float, str, str | None]:
+    """A row of :data:`SHEET` whose truth people write."""
+    return item.source, item.label, item.item, item.score, window.name, None

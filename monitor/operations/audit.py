@@ -13,7 +13,7 @@ import numpy as np
 from monitor.config.model import Config, Rule
 from monitor.config.rule_sources import beside_wrong_truths
 from monitor.context import Monitor
-from monitor.core.audits import AuditedItem
+from monitor.core.audits import SHEET, AuditedItem, sheet_row
 from monitor.core.promises import Promise, promise_of
 from monitor.core.records import Window
 from monitor.core.wording import clean
@@ -163,6 +163,6 @@ def sheet_of(items: Iterable[AuditedItem], window: Window) -> str:
     """The CSV file in which people write the truth of drawn items: ids and scores, no text."""
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(("source", "label", "item", "score", "week", "truth"))
-    writer.writerows([item.source, item.label, item.item, item.score, window.name, ""] for item in items)
+    writer.writerow(SHEET)
+    writer.writerows(sheet_row(item, window) for item in items)
     return text.getvalue()

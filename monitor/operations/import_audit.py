@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from monitor.config.model import Config
@@ -16,25 +16,33 @@ _RIGHT: Mapping[str | None, bool] = {"1": True, "0": False}
 Line = Mapping[str, str | None]
 
 
-def import_audit(monitor: Monitor, source: str, lines: Iterable[str]) -> tuple[int, int, list[tuple[int, str]]]:
-    """Store the truths of items drawn of ``source``. Raises ValueError if the file has no such columns.
-
-    Each line is one of the number stored, the number not decided yet, or the refused, as (its number, reason).
-
-    A line needs ``item`` and ``truth``: the true label, or of kind multilabel 1 or 0; empty: not decided yet. ``label``
-    is needed where the item was drawn for several.
-    """
+def rows_of_file(lines: Iterable[str]) -> Iterator[tuple[str, Line]]:
+    """The rows of a CSV file, each with its line. Raises ValueError if the file has no such columns."""
     reader = csv.DictReader(lines)
     if not {"item", "truth"} <= set(reader.fieldnames or ()):
         raise ValueError("it needs the columns item and truth")
+    for row in reader:
+        yield f"line {reader.line_num}", row
+
+
+def import_audit(
+    monitor: Monitor, source: str, rows: Iterable[tuple[str, Line]]
+) -> tuple[int, int, list[tuple[str, str]]]:
+    """Store the truths of items drawn of ``source``; an error names the place of its row. Raises ValueError where reading does.
+
+    Each row is one of the number stored, the number not decided yet, or the refused, as (its place, reason).
+
+    A row needs ``item`` and ``truth``: the true label, or of kind multilabel 1 or 0; empty: not decided yet. ``label``
+    is needed where the item was drawn for several.
+    """
     drawn: dict[str, dict[str, AuditedItem]] = {}
     for item in monitor.store.audited(source):  # drawn again in a later week: that counts
         drawn.setdefault(item.item, {})[item.label] = item
     labels = known_labels(monitor, source)
     found: dict[tuple[str, str], AuditedItem] = {}
-    refused: list[tuple[int, str]] = []
+    refused: list[tuple[str, str]] = []
     stored = undecided = 0
-    for row in reader:
+    for place, row in rows:
         try:
             decided = _decided(row, drawn, labels, monitor.config)
             if decided is None:
@@ -44,7 +52,7 @@ def import_audit(monitor: Monitor, source: str, lines: Iterable[str]) -> tuple[i
                 raise ValueError("an earlier line says another truth of the same item")
             stored += 1
         except ValueError as why:
-            refused.append((reader.line_num, str(why)))
+            refused.append((place, str(why)))
     monitor.store.save_found(list(found.values()), monitor.clock())
     return stored, undecided, refused
 
