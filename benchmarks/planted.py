@@ -174,7 +174,7 @@ def judged(made: Sequence[Week], at: int) -> tuple[list[Verdict], list[PastWindo
     """The verdicts of one week, and the windows up to it, oldest first."""
     known = [
         PastWindow(
-            weeks()[k], {LABEL: all_promises_of(each.whole)}, _main(each),
+            weeks()[k], {LABEL: all_promises_of(each.whole)}, {_main(each): each.whole.rows},
             segments=segment_promises({LABEL: each.whole}, {s: {LABEL: part} for s, part in each.parts.items()}),
         )
         for k, each in enumerate(made[: at + 1])

@@ -338,7 +338,7 @@ class Played:
             for name, each in whole.items()
             if each.rows
         }
-        return PastWindow(self.place.windows[index], labels, None, segments=self._segments(index, promises, now=False))
+        return PastWindow(self.place.windows[index], labels, segments=self._segments(index, promises, now=False))
 
 
 def _squared_residuals(n: Ints, hits: Floats, score: Floats) -> Floats:

@@ -17,6 +17,9 @@ from monitor.core.records import SCORE_BAND, WHERES, Where, Window
 from monitor.core.rejection_records import Rejections
 from monitor.core.source_settings import Settings, changes, other_evidence
 
+WHOLE = 0.95
+"""The share of the rows from which on all have a model version: truths of the one before still come late."""
+
 
 @dataclass(frozen=True, slots=True)
 class Promise:
@@ -61,17 +64,37 @@ def is_part(segment: Segment, segments: Collection[Segment]) -> bool:
     return segment[0] == SCORE_BAND or sum(column == segment[0] for column, _ in segments) > 1
 
 
+class Versioned:
+    """A window whose rows are counted by model version; {} where the relation has none."""
+
+    __slots__ = ()
+
+    versions: Mapping[str, int]
+
+    @property
+    def main_version(self) -> str | None:
+        """The model version of most rows; None where the relation has no versions."""
+        return max(sorted(self.versions), key=lambda v: self.versions[v]) if self.versions else None
+
+    @property
+    def whole_version(self) -> str | None:
+        """The model version that all rows have, but for stragglers; None where versions are mixed or unknown."""
+        main = self.main_version
+        return main if main is not None and self.versions[main] >= WHOLE * sum(self.versions.values()) else None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class PastWindow:
+class PastWindow(Versioned):
     """A past window: the promises of every label (None: the source as a whole).
 
-    ``main_version`` is the model version of most rows. ``rejected`` says which labels were not judged. ``segments`` is
-    filled only if a rule needs it. ``settings`` are those of the source by which it was read; None if unknown.
+    ``versions`` counts the source's rows by model version. ``rejected`` says which labels were not judged.
+    ``segments`` is filled only if a rule needs it. ``settings`` are those of the source by which it was read; None if
+    unknown.
     """
 
     window: Window
     labels: Mapping[str | None, Promises] = field(default_factory=dict)
-    main_version: str | None = None
+    versions: Mapping[str, int] = field(default_factory=dict)
     rejected: Rejections = field(default_factory=Rejections)
     segments: Mapping[str | None, SegmentPromises] = field(default_factory=dict)
     settings: Settings | None = None
@@ -80,10 +103,11 @@ class PastWindow:
         """What the scores of these rows claimed and what came true; None without rows."""
         return self.labels.get(label, {}).get(population)
 
-    @property
-    def whole_version(self) -> str | None:
-        """The model version of most rows: how many have another is not kept."""
-        return self.main_version
+    def surely_has(self, label: str | None, version: str) -> bool:
+        """Whether the label has rows of a version: more rows than its source has of others."""
+        of_label = self.promise(label, "all")
+        others = sum(self.versions.values()) - self.versions.get(version, 0)
+        return of_label is not None and of_label.rows > others
 
 
 def of_the_same_evidence(past: Iterable[PastWindow], now: Settings | None) -> tuple[PastWindow, ...]:

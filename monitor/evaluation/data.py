@@ -15,7 +15,15 @@ from monitor.config.model import Config, Rule, SourceConfig
 from monitor.core.baseline import ROLLING, Baseline, References
 from monitor.core.counts import Counts, ProbabilityRows, RegressionRows, SegmentCounts
 from monitor.core.maturity import Maturity
-from monitor.core.promises import PastWindow, Population, Promise, SegmentPromises, decided_promise, promise_of
+from monitor.core.promises import (
+    PastWindow,
+    Population,
+    Promise,
+    SegmentPromises,
+    Versioned,
+    decided_promise,
+    promise_of,
+)
 from monitor.core.records import Reason, RejectedRows, ShiftResult, Subject, Where, Window
 from monitor.core.rejection_records import Rejections
 from monitor.core.unresolved import UnresolvedRows
@@ -26,8 +34,6 @@ from monitor.metrics.definition import Metric, Needs
 ByLabel = Mapping[str | None, Counts]  # None: the source as a whole
 Rows = ProbabilityRows | RegressionRows
 DAYS_POOLED = 7
-WHOLE = 0.95
-"""The share of the rows from which on all have a model version: truths of the one before still come late."""
 NEW_VERSION = 0.1
 """The share of the rows from which on a model version that the baseline has not is no exception."""
 OF_ITEMS: frozenset[Needs] = frozenset({"items", "ranked_items"})
@@ -70,7 +76,7 @@ class WholeSource:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WindowCounts:
+class WindowCounts(Versioned):
     """The data of one source in one window; ``versions`` maps model version -> rows.
 
     ``whole`` has the data of the source as a whole besides the counts of labels, for the judged window only.
@@ -94,17 +100,6 @@ class WindowCounts:
         """What the scores of these rows claim and what came true; None without rows."""
         counts = self.labels.get(label)
         return None if counts is None else promise_in(counts, population)
-
-    @property
-    def main_version(self) -> str | None:
-        """The model version of most rows; None where the relation has no versions."""
-        return max(sorted(self.versions), key=lambda v: self.versions[v]) if self.versions else None
-
-    @property
-    def whole_version(self) -> str | None:
-        """The model version that all rows have, but for stragglers; None where versions are mixed or unknown."""
-        main = self.main_version
-        return main if main is not None and self.versions[main] >= WHOLE * sum(self.versions.values()) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,8 +277,7 @@ def is_new_version(data: SourceData, baseline: Baseline | None) -> bool:
     current = data.current
     if baseline is None or not current.versions:
         return False
-    windows = [(part.window, {part.main_version, *getattr(part, "versions", ())}) for part in known_windows(data)]
-    then = {v for window, versions in windows if baseline.overlaps(window) for v in versions if v is not None}
+    then = {v for part in known_windows(data) if baseline.overlaps(part.window) for v in part.versions}
     if not then:
         mains = {part.main_version for part in known_windows(data)} - {None}
         return bool(mains - {current.main_version})

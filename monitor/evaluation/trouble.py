@@ -38,7 +38,7 @@ def with_trouble(found: Diagnosis, problem: LabelProblem, lead: Verdict, facts: 
     since = _never_later(_since(evidence, segments[:1], lead, facts) if segments else of_label, episode)
     named = segments[0].segment if segments else None
     windows = facts.windows.get(lead.window.schedule, ())
-    cause = likely_cause(evidence, history, since, named, windows, facts.annotations)
+    cause = likely_cause(facts.label, evidence, history, since, named, windows, facts.annotations)
     shown = replace(
         found, problem=problem, since=since, segment=named, cause=cause,
         found=episode.first.window.name if episode else facts.window.name,

@@ -50,6 +50,7 @@ class _Around:
 
 
 def likely_cause(
+    label: str | None,
     evidence: WeeklyEvidence,
     history: WeeklyEvidence,
     since: Since,
@@ -66,11 +67,17 @@ def likely_cause(
     if line:
         total = max(total, float(evidence.share[line - 1, at:].mean() * evidence.value[line, at:].mean()))
     around = _Around(evidence, history, at, segment, total)
-    return next(_causes(around, windows, annotations), None)
+    shares = _version_shares(label, evidence, windows)
+    return next(_causes(around, shares, windows, annotations), None)
 
 
-def _causes(around: _Around, windows: Sequence[PastWindow], annotations: Sequence[Annotation]) -> Iterator[LikelyCause]:
-    for version, place in arrivals(_version_shares(around.evidence, windows)).items():
+def _causes(
+    around: _Around,
+    shares: Mapping[str, Floats],
+    windows: Sequence[PastWindow],
+    annotations: Sequence[Annotation],
+) -> Iterator[LikelyCause]:
+    for version, place in arrivals(shares).items():
         if around.is_near(place):
             yield from _version(around, version, place)
     yield from _mix(around)
@@ -80,14 +87,18 @@ def _causes(around: _Around, windows: Sequence[PastWindow], annotations: Sequenc
 # --- model versions
 
 
-def _version_shares(evidence: WeeklyEvidence, windows: Sequence[PastWindow]) -> dict[str, Floats]:
-    """The share of each window's rows that each model version has, shape (T,)."""
+def _version_shares(label: str | None, evidence: WeeklyEvidence, windows: Sequence[PastWindow]) -> dict[str, Floats]:
+    """The share of the rows of each window that each model version of the label has, shape (T,).
+
+    Where versions are no segments, it is 1 for that of most rows of the source, if the label surely has rows of it.
+    """
     shares = {value: evidence.share[k] for k, (column, value) in enumerate(evidence.segments) if column == VERSION}
     if shares:
         return shares
+    own = {version for window in windows for version in window.versions if window.surely_has(label, version)}
     main = {window.window.name: window.main_version for window in windows}
     alone = [main.get(name) for name in evidence.windows]
-    return {v: np.array([float(each == v) for each in alone]) for v in dict.fromkeys(alone) if v is not None}
+    return {v: np.array([float(each == v) for each in alone]) for v in dict.fromkeys(alone) if v in own}
 
 
 def arrivals(shares: Mapping[str, Floats]) -> dict[str, int]:

@@ -95,7 +95,7 @@ def load(
         PastWindow(
             apart[row.window_start],
             labels.get(row.window_start, {}),
-            _main(row.versions),
+            row.versions,
             from_json(row.rejected)[1],
             parts.get(row.window_start, {}),
             row.settings,
@@ -140,7 +140,3 @@ def _by_window(
 def _within(table: Any, source: str, until: Window, span: tuple[Any, Any]) -> Any:
     first, last = span
     return and_(table.c.schedule == until.schedule, table.c.window_start.between(first, last), table.c.source == source)
-
-
-def _main(versions: Mapping[str, int]) -> str | None:
-    return max(sorted(versions), key=lambda version: versions[version]) if versions else None

@@ -245,7 +245,7 @@ class _SourceFacts:
 
 def _past_window(counts: WindowCounts) -> PastWindow:
     promises = {label: all_promises_of(part) for label, part in counts.labels.items()}
-    return PastWindow(counts.window, promises, counts.main_version, counts.rejected, counts.segments)
+    return PastWindow(counts.window, promises, counts.versions, counts.rejected, counts.segments)
 
 
 def automation_of(monitor: Monitor, diagnoses: Sequence[Diagnosis]) -> tuple[AutomationState, ...]:

@@ -114,7 +114,7 @@ def _populations(config: Config, part: Part) -> frozenset[Population]:
 
 def _promised(known: WindowCounts, settings: Settings | None) -> PastWindow:
     labels = {label: all_promises_of(counts) for label, counts in known.labels.items()}
-    return PastWindow(known.window, labels, known.main_version, known.rejected, known.segments, settings)
+    return PastWindow(known.window, labels, known.versions, known.rejected, known.segments, settings)
 
 
 def _only(past: PastWindow, populations: frozenset[Population]) -> PastWindow:

@@ -175,7 +175,7 @@ def test_windows_before_the_end_of_the_baseline_and_of_another_version_are_not_l
         edges_of(counts(KEPT), CONFIG.evaluation), end, "test", "test",
     )  # fmt: skip
     assert len(dated_promises(RULE, replace(known, baselines={"label 0": pinned}), "label 0")) == 4
-    versions = [replace(past, main_version="v1" if place >= 2 else "v2") for place, past in enumerate(known.past)]
+    versions = [replace(past, versions={"v1" if place >= 2 else "v2": 10}) for place, past in enumerate(known.past)]
     current = replace(known.current, versions={"v2": 10})
     assert len(dated_promises(RULE, replace(known, current=current, past=tuple(versions)), "label 0")) == 3
 

@@ -67,7 +67,9 @@ def world(
         kept = sum(share * rate for (column, _), (share, rate) in known.items() if column == "channel")
         segments = {segment: promises(*of) for segment, of in known.items() if of[0] > 0}
         labels = {"billing": promises(1.0, kept)}
-        found.append(PastWindow(window, labels, version[at] if version else "1", segments={"billing": segments}))
+        found.append(
+            PastWindow(window, labels, {version[at] if version else "1": ROWS}, segments={"billing": segments})
+        )
     return found
 
 
@@ -210,6 +212,20 @@ def test_a_version_that_all_rows_have_is_the_cause_only_if_the_break_comes_with_
     arrives = FAULT_AT + late
     told = found_in(EVERYWHERE, version=["1"] * arrives + ["2"] * (len(WEEKS) - arrives))
     assert (told.cause and told.cause.text) == (None if late else "version 2")
+
+
+@pytest.mark.parametrize(("of_version_1", "cause"), [(ROWS, None), (ROWS - 1, "version 2")])
+def test_a_version_of_the_source_of_which_the_label_may_have_no_row_is_no_cause(
+    of_version_1: int, cause: str | None
+) -> None:
+    mixed = {"1": of_version_1, "2": 20 * ROWS}
+    version = ["1"] * FAULT_AT + ["2"] * (len(WEEKS) - FAULT_AT)
+    windows = [
+        replace(each, versions=mixed) if each.main_version == "2" else each
+        for each in world(EVERYWHERE, version=version)
+    ]
+    told = diagnose(facts(verdict(), windows=windows))
+    assert (told.cause and told.cause.text) == cause
 
 
 def test_a_version_of_some_rows_is_the_cause_if_these_became_worse_than_the_others() -> None:
