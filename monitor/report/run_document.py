@@ -99,14 +99,18 @@ def verdict_row(verdict: Verdict) -> dict[str, Any]:
 
 
 def label_row(diagnosis: Diagnosis, automation: AutomationState | None) -> dict[str, Any]:
-    """What is the matter with one label; ``cause`` and ``advice`` are empty where there is none."""
-    since, cost, segment = diagnosis.since, diagnosis.cost, diagnosis.segment
+    """What is the matter with one label; ``cause`` and ``advice`` are empty where there is none.
+
+    ``cause_began`` is a window, or the day of an annotation; ``cause_share`` the part of the change that it explains.
+    """
+    since, cost, segment, cause = diagnosis.since, diagnosis.cost, diagnosis.segment, diagnosis.cause
     numbers = ("items", "correct", "claimed", "extra_errors")
     return {
         "source": diagnosis.source, "label": diagnosis.label, "state": diagnosis.state.value,
         "problem": diagnosis.problem and diagnosis.problem.value, "since": since and since.window,
         "found": diagnosis.found or None, "segment": segment and {segment[0]: segment[1]},
-        "cause": diagnosis.cause.text if diagnosis.cause else "",
+        "cause": cause.text if cause else "", "cause_began": cause and cause.began,
+        "cause_share": cause and number(cause.share),
         **{name: None if cost is None else number(getattr(cost, name)) for name in numbers}, "automation": automation,
         "reason": diagnosis.reason.value if diagnosis.reason else "",
         "advice": diagnosis.advice.text if diagnosis.advice else "", "because": list(diagnosis.because),

@@ -20,6 +20,7 @@ from monitor.core.windows import day, week
 from monitor.evaluation.diagnosis import diagnose
 from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.shift.onset import Level
+from monitor.report.run_document import label_row
 
 UTC = ZoneInfo("UTC")
 ROWS = 400
@@ -236,7 +237,11 @@ def test_a_version_of_some_rows_is_the_cause_if_these_became_worse_than_the_othe
         return {("channel", "web"): whole, ("model_version", "2"): new, ("model_version", "1"): old}
 
     told = found_in(arrives(0.6))
-    assert (told.segment, told.cause and told.cause.text) == (("model_version", "2"), "version 2")
+    assert told.segment == ("model_version", "2")
+    row = label_row(told, None)
+    assert (row["cause"], row["cause_began"]) == ("version 2", WEEKS[FAULT_AT].name)
+    assert row["cause_share"] == pytest.approx(1.0, abs=0.05)  # the others have not changed
+    assert label_row(found_in(EVERYWHERE), None)["cause_share"] is None
     everywhere = {**arrives(0.75), ("channel", "web"): broken(1.0, 0.75), ("model_version", "1"): [
         (1.0 if at < FAULT_AT else 0.6, 0.9 if at < FAULT_AT else 0.75) for at in range(len(WEEKS))
     ]}  # fmt: skip
