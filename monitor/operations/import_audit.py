@@ -28,7 +28,9 @@ def rows_of_file(lines: Iterable[str]) -> Iterator[tuple[str, Line]]:
 def import_audit(
     monitor: Monitor, source: str, rows: Iterable[tuple[str, Line]]
 ) -> tuple[int, int, list[tuple[str, str]]]:
-    """Store the truths of items drawn of ``source``; an error names the place of its row. Raises ValueError where reading does.
+    """Store the truths of items drawn of ``source``; an error names a row by its place.
+
+    Raises ValueError where reading the rows does.
 
     Each row is one of the number stored, the number not decided yet, or the refused, as (its place, reason).
 
