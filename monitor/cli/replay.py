@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -13,11 +14,16 @@ from rich.text import Text
 
 from monitor.cli import common as cli
 from monitor.cli.runs import bar
+from monitor.cli.thresholds import kept_document, print_kept
+from monitor.config.counting import settings_of
 from monitor.config.load import load_config
+from monitor.config.model import Config
 from monitor.core.records import Subject
 from monitor.core.wording import count_of, percent
+from monitor.evaluation.safe_scores import KeptFrom, kept_from
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
+from monitor.operations.recalibrate import FittingRows, NothingToFit, from_windows
 from monitor.operations.replay import model
 from monitor.operations.replay import replay as replaying
 from monitor.operations.replay.document import document, where_of
@@ -74,17 +80,38 @@ def replay(
         history = Store.from_url(cli.settings().store_url.get_secret_value(), create=False)
         with history as store, bar(plan.total, "replay") as advance:
             found = replaying.replay(store, plan, advance)
-        known = sorted({subject.label for subject in found.subjects if subject.label is not None})
-        if label is not None and label not in known:
-            judged = ", ".join(known) or "none"
-            raise cli.UsageError(f"no label {label!r} was judged in these weeks; judged were: {judged}")
-        shown = found if label is None else only_of(found, label)
+            shown = found if label is None else _of_judged(found, label)
+            kept = [] if label is None else list(_kept(store, proposed, shown, label))
     if json_output:
-        typer.echo(json.dumps(document(shown), indent=1, ensure_ascii=False, allow_nan=False))
+        more = {} if label is None else {"kept": [kept_document(*each) for each in kept]}
+        typer.echo(json.dumps(document(shown) | more, indent=1, ensure_ascii=False, allow_nan=False))
     else:
         _show(shown)
+        for each in kept:
+            print_kept(*each)
     if not found.subjects:
         raise cli.fail("the history holds nothing of these weeks; `calmon backfill` reads and keeps them")
+
+
+def _of_judged(found: Replay, label: str) -> Replay:
+    judged = sorted({subject.label for subject in found.subjects if subject.label is not None})
+    if label not in judged:
+        raise cli.UsageError(
+            f"no label {label!r} was judged in these weeks; judged were: {', '.join(judged) or 'none'}"
+        )
+    return only_of(found, label)
+
+
+def _kept(store: Store, config: Config, found: Replay, label: str) -> Iterator[tuple[FittingRows, KeptFrom]]:
+    """What each score would have kept in the weeks of each incident of the label that turns it off or limits it."""
+    for opened in (pair.proposed or pair.present for pair in found.pairs):
+        if opened is None or opened.switch not in ("off", "blocked"):
+            continue
+        span = [w for w in found.weeks if w.end > opened.start and (opened.end is None or w.start < opened.end)]
+        source = opened.incident.source
+        with suppress(NothingToFit):  # the notes say which weeks are missing
+            rows = from_windows(store, Subject(source, label), span, settings_of(config.sources[source]))
+            yield rows, kept_from(rows.counts, config, source, label)
 
 
 # --- for people

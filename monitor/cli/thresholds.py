@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -14,12 +14,11 @@ from monitor.cli.automation import ReasonOption, automation_app
 from monitor.cli.recalibration import rows_to_fit
 from monitor.context import utc_now
 from monitor.core.wording import count_of, percent
-from monitor.evaluation.safe_scores import FromScore, floor_of, from_scores, margin_of
-from monitor.inference.selective import OperatingPoint, lowest_safe
-from monitor.metrics.selective import looked_at
+from monitor.evaluation.safe_scores import FromScore, KeptFrom, kept_from
+from monitor.inference.selective import OperatingPoint
 from monitor.operations.publish_thresholds import publish as publish_scores
 from monitor.operations.publish_thresholds import words_of
-from monitor.operations.recalibrate import NothingToFit
+from monitor.operations.recalibrate import FittingRows, NothingToFit
 from monitor.report.console import plain_table
 
 thresholds_app = typer.Typer(no_args_is_help=True, help="The scores from which labels act, and who published them.")
@@ -90,24 +89,31 @@ def advise(
             rows = rows_to_fit(store, config, source, label, week, weeks)
         except NothingToFit as error:
             raise cli.fail(str(error)) from error
-    name = rows.subject.source
-    floor = must_be_right if must_be_right is not None else floor_of(config, name, label)
-    margin, at = margin_of(config, name, label), config.sources[name].automate_from(label)
-    point = lowest_safe(looked_at(rows.counts), floor=floor, margin=margin)
-    steps = from_scores(rows.counts, [at, *([] if point.threshold is None else [point.threshold])])
-    plain = f"right as their scores say, less {100 * margin:g} points"
-    promise = plain if floor is None else f"{percent(floor)} right"
+    found = kept_from(rows.counts, config, rows.subject.source, label, must_be_right)
     if json_output:
-        about = {"source": name, "label": label, "rows_of": rows.fitted_on, "floor": floor, "margin": margin}
-        found = {"automate_at": at, "safe_from": point.threshold, "scores": [asdict(each) for each in steps]}
-        typer.echo(json.dumps(about | found, indent=1, allow_nan=False))
-        return
+        typer.echo(json.dumps(kept_document(rows, found), indent=1, allow_nan=False))
+    else:
+        print_kept(rows, found)
+
+
+def kept_document(rows: FittingRows, found: KeptFrom) -> dict[str, Any]:
+    """What each score would have kept of these rows, as JSON."""
+    about = {"source": rows.subject.source, "label": rows.subject.label, "rows_of": rows.fitted_on}
+    promise = {"floor": found.floor, "margin": found.margin, "automate_at": found.automate_at}
+    scores = [asdict(each) for each in found.scores]
+    return {**about, **promise, "safe_from": found.safe.threshold, "scores": scores}
+
+
+def print_kept(rows: FittingRows, found: KeptFrom) -> None:
+    """A table of what each score would have kept of these rows, and what follows."""
     (title,) = cli.cells(f"{rows.subject.name}, {count_of(rows.counts.rows, 'row')} of {rows.fitted_on}")
     table = plain_table("from score", "of its items", "right", "limits", "scores claim", "wrong", "", title=title)
-    for each in steps:
-        table.add_row(*_step_line(each, at, point))
+    for each in found.scores:
+        table.add_row(*_step_line(each, found.automate_at, found.safe))
     cli.out.print(table)
-    cli.out.print(_advice(point, at, promise), markup=False, highlight=False)
+    plain = f"right as their scores say, less {100 * found.margin:g} points"
+    promise = plain if found.floor is None else f"{percent(found.floor)} right"
+    cli.out.print(_advice(found.safe, found.automate_at, promise), markup=False, highlight=False)
 
 
 def _step_line(step: FromScore, automate_at: float, point: OperatingPoint) -> tuple[str, ...]:

@@ -130,6 +130,14 @@ def test_a_replay_says_what_would_have_gone_on(limited: World) -> None:
     assert pair["proposed"]["limit"] == asdict(kept)
     told = " ".join(calmon(limited, *words).stdout.split())
     assert "49% acts on, from 0.98, 98% right" in told
+    assert "lowest that is shown to be safe" not in told
+    of_label = (*words, "--label", "slipping")
+    (kept_of_label,) = json.loads(calmon(limited, *of_label, "--json").stdout)["kept"]
+    advised = ("automation", "advise", "--label", "slipping", "--week", WEEKS[FROM], "--json")
+    assert kept_of_label == json.loads(calmon(limited, *advised).stdout)
+    told = " ".join(calmon(limited, *of_label).stdout.split())
+    assert "From 0.98 on its items are shown to be right as their scores say, less 5 points; not from lower" in told
+    assert json.loads(calmon(limited, *words, "--label", "steady", "--json").stdout)["kept"] == []
 
 
 def test_it_comes_back_after_good_weeks_and_not_before(tmp_path: Path) -> None:
