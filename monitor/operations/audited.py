@@ -52,17 +52,22 @@ def _with_doubts(reading: Reading) -> Reading:
 
 
 def doubts_about_acting(rows: UnresolvedRows) -> Iterator[str]:
-    """Items that act alone, and have a truth less than half as often as others: nobody looks at them."""
+    """Items that act alone, of which few have a truth, and clearly fewer than of others: nobody looks at them.
+
+    Fewer than half as many as of others, or fewer than half of them where of others there are a quarter more.
+    """
     known = {label: rows.resolved_of(label).where("automated").rows for label in (None, *rows.labels)}
     total, decided = rows.acting(None), rows.resolved_of(None).rows - known[None]
     others = rows.rows(None) - total
-    if total >= ENOUGH and others and 2 * known[None] / total < decided / others:
+    of_others = decided / others if others else 1.0
+    if total >= ENOUGH and known[None] / total < max(of_others / 2, min(0.5, 0.8 * of_others)):
         acting = {label: rows.acting(label) for label in rows.labels if rows.acting(label)}
         fewest = sorted(acting, key=lambda label: (known[label] / acting[label], -acting[label]))[:SHOWN_LABELS]
         named = ", ".join(f"{clean(label)} {percent(known[label] / acting[label])}" for label in fewest)
+        beside = f", of the others {percent(of_others)}" if others else ""
         yield (
-            f"of {total:,} rows of {rows.window.name} that act alone {percent(known[None] / total)} have a truth, of "
-            f"the others {percent(decided / others)} (least: {named}), and whether these are a random part is not "
+            f"of {total:,} rows of {rows.window.name} that act alone {percent(known[None] / total)} have a truth"
+            f"{beside} (least: {named}), and whether these are a random part is not "
             "known: `calmon audit plan` says how many to check"
         )
 

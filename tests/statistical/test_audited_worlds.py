@@ -14,9 +14,12 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
+from monitor.core.counts import Counts, counts_from_rows
+from monitor.core.unresolved import UnresolvedRows
 from monitor.core.windows import named
 from monitor.inference.truth_bias import truth_bias
 from monitor.operations.audit import draw, plan
+from monitor.operations.audited import doubts_about_acting
 from monitor.run import run_window
 from tests.fakes.world import CONFIG, World, make_world
 
@@ -145,3 +148,33 @@ def test_truths_that_come_for_wrong_items_are_named_in_nine_of_ten_worlds() -> N
         ]
         named_biased += truth_bias(counts) is not None
     assert named_biased >= 180
+
+
+@pytest.mark.parametrize(
+    ("of_right", "of_wrong", "lowest", "least", "most"),
+    [
+        pytest.param(0.3, 0.9, 0.5, 180, 200, id="of wrong ones, people decide some"),
+        pytest.param(0.3, 0.9, 0.8, 180, 200, id="of wrong ones, all act"),
+        pytest.param(0.4, 0.4, 0.8, 180, 200, id="of two in five, all act"),
+        pytest.param(0.4, 0.4, 0.5, 0, 10, id="as often of others"),
+        pytest.param(0.9, 0.9, 0.8, 0, 0, id="of nearly all"),
+    ],
+)
+def test_where_few_truths_come_of_what_acts_a_week_says_so_without_an_audit(
+    of_right: float, of_wrong: float, lowest: float, least: int, most: int
+) -> None:
+    """Whether a truth comes depends on the outcome alone; scores from ``lowest`` on are right as often as they say."""
+    rng, named_so = np.random.default_rng(31), 0
+    for _ in range(200):
+        score = rng.uniform(lowest, 1.0, 1_000)
+        right = rng.random(1_000) < score
+        known = rng.random(1_000) < np.where(right, of_right, of_wrong)
+        of = [counts_of(score[part], right[part]) for part in (known, ~known)]
+        week = named("weekly", "2026-W20", UTC)
+        rows = UnresolvedRows("tickets", week, week.end, waiting={"a": of[1]}, resolved={"a": of[0]})
+        named_so += any("whether these are a random part is not known" in doubt for doubt in doubts_about_acting(rows))
+    assert least <= named_so <= most
+
+
+def counts_of(score: np.ndarray, right: np.ndarray) -> Counts:
+    return counts_from_rows(score, right.astype(float), predicted=score >= 0.5, automate_at=0.8)
