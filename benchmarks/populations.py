@@ -139,7 +139,7 @@ def counted(cells: npt.NDArray[np.integer[Any]], outcomes: Bools, automate_at: f
     w, predicted = n.astype(np.float64), score >= 0.5
     return Counts(
         cell=cell, predicted=predicted, automated=predicted & (score >= automate_at),
-        n=n, w=w, w2=w, ws=w * score, wy=wy, wsy=wy * score, ws2=w * score * score,
+        n=n, w=w, w2=w, ws=w * score, wy=wy, wsy=wy * score, ws2=w * score * score, wy2=wy,
     )  # fmt: skip
 
 

@@ -201,7 +201,7 @@ def counts_of(label: Label, n: Ints, hits: Floats, effects: Floats) -> Counts:
     predicted, (effect_of_all, *acting) = score >= 0.5, effects.tolist()
     return Counts(
         cell=cell, predicted=predicted, automated=predicted & (score >= label.automate_at), n=n, w=w, w2=w,
-        ws=w * score, wy=wy, wsy=wy * score, ws2=w * score * score, design_effect=effect_of_all,
+        ws=w * score, wy=wy, wy2=wy, wsy=wy * score, ws2=w * score * score, design_effect=effect_of_all,
         acting_effects=(acting[0], acting[1]),
     )  # fmt: skip
 

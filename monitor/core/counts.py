@@ -33,7 +33,7 @@ _SPARSE = 16
 """With more possible keys than this for each given key, sorting is faster than filling a table."""
 
 KEYS = ("cell", "predicted", "automated")
-SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
+SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2", "wy2")
 """The arrays of :class:`Counts`: the keys of a group, and its sums."""
 
 
@@ -42,7 +42,7 @@ class Counts:
     """The groups of one subject in one window; every array has one entry per group, shape (K,).
 
     ``cell`` 0..10000, ``predicted`` and ``automated`` are the keys, sorted and distinct; ``n``
-    counts rows; ``w, w2, ws, wy, wsy, ws2`` are the sums of w, w^2, w*s, w*y, w*s*y and w*s^2 with
+    counts rows; ``w, w2, ws, wy, wsy, ws2, wy2`` are the sums of w, w^2, w*s, w*y, w*s*y, w*s^2 and w*y^2 with
     the weight w, the score s and the outcome y. ``design_effect`` is how many rows count as one independent
     row (1: all are independent), ``acting_effects`` the same for the predicted and for the automated rows
     alone: copies often have high scores, so the few rows that act may be worth less than the label's effect
@@ -59,6 +59,7 @@ class Counts:
     wy: Floats
     wsy: Floats
     ws2: Floats
+    wy2: Floats
     design_effect: float = 1.0
     score_is: ScoreIs = "probability_of_label"
     acting_effects: tuple[float, float] = INDEPENDENT
@@ -160,7 +161,8 @@ def _digest_of(counts: Counts) -> str:
     hashed = hashlib.sha256(f"{effects} {counts.score_is}".encode())
     for name in (*KEYS, "n"):
         hashed.update(np.ascontiguousarray(getattr(counts, name)).astype("<i8").tobytes())
-    for name in SUMS[1:]:
+    are_soft = counts.wy2.tobytes() != counts.wy.tobytes()
+    for name in SUMS[1:] if are_soft else SUMS[1:-1]:
         hashed.update(_rounded(getattr(counts, name)).tobytes())
     return hashed.hexdigest()[:16]
 
@@ -200,7 +202,11 @@ def counts_from_groups(
     score_is: ScoreIs,
     acting_effects: tuple[float, float] = INDEPENDENT,
 ) -> Counts:
-    """Counts from grouped columns, named as the fields, which are sorted here. Keys must be distinct."""
+    """Counts from grouped columns, named as the fields, which are sorted here. Keys must be distinct.
+
+    Without ``wy2`` outcomes are 0 or 1, so that it equals ``wy``.
+    """
+    columns = {"wy2": columns["wy"], **columns}
     cell = np.asarray(columns["cell"], dtype=np.int64)
     predicted = np.asarray(columns["predicted"], dtype=bool)
     automated = np.asarray(columns["automated"], dtype=bool)
@@ -246,7 +252,7 @@ def counts_from_rows(
     cell = np.floor(s * CELLS + 0.5).astype(np.int64)
     keys, index = distinct(cell * 4 + decided * 2 + acted)
     columns = _columns(keys)
-    products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
+    products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s, "wy2": w * y * y}
     columns["n"] = np.bincount(index, minlength=len(keys))
     for name, values in products.items():
         columns[name] = np.bincount(index, weights=values, minlength=len(keys))
@@ -326,8 +332,9 @@ class BinCounts:
     """Counts summed by bin; every array has shape (M,), empty bins included.
 
     Bin m has the cells in (upper[m-1], upper[m]], the first from 0 on. ``n`` counts rows. ``w``, ``ws`` and ``wy``
-    are the sums of w, w*s and w*y. ``n_eff`` is the number of effective rows: Kish's (sum w)^2 / sum w^2 over the
-    design effect. ``kish`` is Kish's number alone; None if weights are equal, so that it is ``n``.
+    are the sums of w, w*s and w*y. ``kish`` is the number of rows of equal weight with outcomes 0 and 1 that tell as
+    much of the rate, Kish's (sum w)^2 / sum w^2, and more where outcomes are soft; None if it is ``n``. ``n_eff``, the
+    number of effective rows, is ``kish`` over the design effect.
     """
 
     upper: Ints
@@ -411,11 +418,28 @@ def bin_counts(counts: Counts, edges: Sequence[int]) -> BinCounts:
     ends = np.searchsorted(counts.cell, upper, side="right")  # cells are sorted, and there are fewer edges than cells
     ends[-1] = len(counts.cell)
     index = np.repeat(np.arange(len(upper)), np.diff(ends, prepend=0))
-    sums = {name: _sum_by(getattr(counts, name), index, len(upper)) for name in ("n", "w", "w2", "ws", "wy")}
+    sums = {name: _sum_by(getattr(counts, name), index, len(upper)) for name in ("n", "w", "w2", "ws", "wy", "wy2")}
     w, w2 = sums["w"], sums["w2"]
     kish = np.divide(w * w, w2, out=np.zeros_like(w), where=w2 > 0)
+    if (sums["wy2"] < sums["wy"]).any():
+        kish = kish / _softness(w, sums["wy"], sums["wy2"], kish)
     n_eff = kish / counts.design_effect
     return BinCounts(upper=upper, n=sums["n"], w=w, ws=sums["ws"], wy=sums["wy"], n_eff=n_eff, kish=kish)
+
+
+_MORE = 20.0
+
+
+def _softness(w: Floats, wy: Floats, wy2: Floats, rows: Floats) -> Floats:
+    """The variance of each bin's outcomes, divided by that of outcomes 0 and 1 with the same mean; (M,), 0 to 1.
+
+    Few rows hardly show it: each bin has ``_MORE`` rows more with the ratio of all bins, these one that is 0 or 1.
+    """
+    of_whole = np.divide(wy * (w - wy), w, out=np.zeros_like(w), where=w > 0)
+    own = np.maximum(of_whole - (wy - wy2), 0.0)
+    usual = min(1.0, float(own.sum() / of_whole.sum() + 1 / rows.sum()))
+    ratio = np.divide(own, of_whole, out=np.full_like(w, usual), where=of_whole > 0)
+    return np.asarray((ratio * rows + _MORE * usual) / (rows + _MORE))
 
 
 SegmentCounts: TypeAlias = Mapping[tuple[str, str], Counts]

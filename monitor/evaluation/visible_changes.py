@@ -192,6 +192,7 @@ def scaled(counts: Counts, share: float) -> Counts:
         wy=wy,
         wsy=wy * counts.score,
         ws2=counts.ws2 * part,
+        wy2=wy * np.divide(counts.wy2, counts.wy, out=np.ones_like(wy), where=counts.wy > 0),
     )
     return thinned.take(thinned.n > 0)
 

@@ -107,7 +107,7 @@ def at_share(counts: Counts, share: float) -> Counts:
     squares = counts.rate * of_true**2 + (1 - counts.rate) * of_others**2
     return replace(
         counts, w=counts.w * times, w2=counts.w2 * squares, ws=counts.ws * times, wy=counts.wy * of_true,
-        wsy=counts.wsy * of_true, ws2=counts.ws2 * times,
+        wsy=counts.wsy * of_true, ws2=counts.ws2 * times, wy2=counts.wy2 * of_true,
     )  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def _mean_of(values: Floats, rows: Floats) -> tuple[float, float]:
 def _by_class(bins: BinCounts) -> Floats:
     """Independent rows of true items (first) and others, by bin, shape (2, M)."""
     total = float(bins.w.sum())
-    worth = float(bins.n_eff.sum()) / total if total > 0 else 0.0
+    worth = float(np.minimum(bins.n_eff, bins.n).sum()) / total if total > 0 else 0.0
     return np.array([bins.wy, bins.w - bins.wy]).clip(0.0) * worth
 
 

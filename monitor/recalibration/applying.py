@@ -63,8 +63,10 @@ def moved(counts: Counts, score: Floats) -> Counts:
     def added(values: Floats) -> Floats:
         return np.asarray(np.bincount(index, weights=values, minlength=len(held)))
 
-    w, w2, wy, ws2 = (added(values) for values in (counts.w, counts.w2, counts.wy, counts.w * score**2))
-    ws, wsy = added(counts.w * score), added(counts.wy * score)
+    w, w2, wy, wy2 = (added(values) for values in (counts.w, counts.w2, counts.wy, counts.wy2))
+    ws, ws2, wsy = added(counts.w * score), added(counts.w * score**2), added(counts.wy * score)
     n = np.rint(np.bincount(index, weights=counts.n)).astype(np.int64)
     off = np.zeros(len(held), dtype=bool)
-    return replace(counts, cell=held, predicted=off, automated=off, n=n, w=w, w2=w2, ws=ws, wy=wy, wsy=wsy, ws2=ws2)
+    return replace(
+        counts, cell=held, predicted=off, automated=off, n=n, w=w, w2=w2, ws=ws, wy=wy, wsy=wsy, ws2=ws2, wy2=wy2
+    )  # fmt: skip

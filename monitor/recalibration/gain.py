@@ -161,6 +161,7 @@ class _Outcomes:
             "ws": w * self.score,
             "wy": wy,
             "wsy": wy * self.score,
+            "wy2": np.where(self.mixed, wy, whole.wy2 * share),
         }
         return replace(whole, **sums, ws2=w * self.square).weighted()
 

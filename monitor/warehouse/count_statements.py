@@ -67,7 +67,8 @@ class CountStatements(ClusterStatements):
     def groups(self, segment: str | None = None, *, latest: bool) -> sa.Select[Any]:
         """The counts: n, w, w2, ws, wy, wsy, ws2 per (label, key), or per (value, label, key) of a ``segment``.
 
-        ``key`` is cell * 4 + predicted * 2 + automated. Without weights there are no columns w and w2: they equal n.
+        ``key`` is cell * 4 + predicted * 2 + automated. Without weights there are no columns w and w2: they equal n. If
+        outcomes may be soft there is wy2, too; else it equals wy.
         ``latest`` keeps only the latest row of each (item, label): needed only if some repeat.
         """
         facts = self._facts(latest=latest)
@@ -89,6 +90,7 @@ class CountStatements(ClusterStatements):
         sums: dict[str, Expression]
         if self.layout.has("weight"):
             products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
+            products |= {} if self._whole_outcomes else {"wy2": w * y * y}
             sums = {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
         else:  # every weight is 1: the sums of weights are the number of rows
             exact, near, n = self.dialect.exact_sum, self.dialect.sum_near, sa.func.count()
@@ -101,5 +103,6 @@ class CountStatements(ClusterStatements):
                 sums["wy"] = sa.func.count(sa.case((y == ONE, ONE)))
                 sums["wsy"] = near(s * y, cell * y * _CELL, sums["wy"] * of_group * _CELL)
             else:
-                sums |= {"wy": exact(y, bounded=True), "wsy": exact(s * y, bounded=True)}
+                products = {"wy": y, "wsy": s * y, "wy2": y * y}
+                sums |= {name: exact(value, bounded=True) for name, value in products.items()}
         return [sa.func.count().label("n"), *(value.label(name) for name, value in sums.items())]

@@ -84,7 +84,7 @@ def test_the_labels_of_an_item_are_ranked_by_score_and_then_by_name_alike_in_eve
                 predicted=largest if kind == "multiclass" else None,
             )  # fmt: skip
             assert np.array_equal(found.cell, expected.cell), (engine, rank)
-            for name in ("n", "w", "ws", "wy", "wsy", "ws2"):
+            for name in ("n", "w", "ws", "wy", "wsy", "ws2", "wy2"):
                 assert np.allclose(getattr(found, name), getattr(expected, name), atol=1e-9), (engine, rank, name)
 
 

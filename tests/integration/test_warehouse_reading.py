@@ -26,7 +26,7 @@ pytestmark = pytest.mark.postgres
 
 WEEK = windows.week("2026-W46", ZoneInfo("UTC"))
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
-SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
+SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2", "wy2")
 FILES = ("duckdb", "sqlite")
 # tests/integration/test_warehouse_kinds.py and test_warehouse_files.py have these
 OF_OTHER_KINDS = {
@@ -328,11 +328,20 @@ def test_sums_have_no_error_of_rounding_however_many_rows_a_score_has(load: Load
         "wsy": sum(math.floor(s * 2**40 + 0.5) for s, y in pairs if y),
         "ws2": sum(math.floor(s * s * 2**40 + 0.5) for s, _ in pairs),
     }  # fmt: skip
+    exact["wy2"] = exact["wy"]
     for kind in ("INTEGER", "DOUBLE PRECISION"):
         for engine, reading in read_all(load(plain, types={"actual": kind}), source()).items():
             counts = reading.labels["billing"]
             assert counts.cell.tolist() == [7000]
             assert {name: getattr(counts, name)[0] * 2**40 for name in exact} == exact, (engine, kind)
+
+
+def test_soft_truths_have_the_sum_of_their_squares_in_every_engine(load: Loader) -> None:
+    plain = [row(f"t{n}", score=0.7, actual=y) for n, y in enumerate((0.0, 0.25, 0.75, 1.0))]
+    weighted = [{**one, "weight": 2.0**n} for n, one in enumerate(plain)]
+    for rows, expected in ((plain, 1.625), (weighted, 10.375)):
+        for engine, reading in read_all(load(rows), source()).items():
+            assert reading.labels["billing"].wy2.tolist() == [expected], engine
 
 
 def test_examples_name_the_rows_as_text_and_are_at_most_twenty(load: Loader) -> None:

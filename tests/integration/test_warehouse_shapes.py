@@ -105,7 +105,7 @@ WIDE = {"score": "p_{label}", "actual": "is_{label}"}
 def same_counts(found: Counts, expected: Counts, where: object) -> None:
     for name in ("cell", "predicted", "automated", "n"):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), (where, name)
-    for name in ("w", "w2", "ws", "wy", "wsy", "ws2"):
+    for name in ("w", "w2", "ws", "wy", "wsy", "ws2", "wy2"):
         assert np.allclose(getattr(found, name), getattr(expected, name), rtol=0, atol=1e-9), (where, name)
     assert found.design_effect == pytest.approx(expected.design_effect, abs=1e-9), where
     assert found.acting_effects == pytest.approx(expected.acting_effects, abs=1e-9), where

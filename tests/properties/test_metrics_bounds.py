@@ -100,7 +100,7 @@ def test_an_increase_has_numbers_where_both_windows_define_the_metric(window: Co
 
 @given(counts=counts_of_any_rows(), factor=st.sampled_from([0.01, 3.0, 1e4]))
 def test_the_unit_of_the_weights_does_not_matter(counts: Counts, factor: float) -> None:
-    scaled = {name: getattr(counts, name) * factor for name in ("w", "ws", "wy", "wsy", "ws2")}
+    scaled = {name: getattr(counts, name) * factor for name in ("w", "ws", "wy", "wsy", "ws2", "wy2")}
     other = replace(counts, **scaled, w2=counts.w2 * factor**2)
     for name in NAMES:
         one, two = interval(name, counts, 0.95), interval(name, other, 0.95)

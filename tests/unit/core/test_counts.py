@@ -122,3 +122,34 @@ def test_weights_shrink_the_effective_rows_as_kish_says() -> None:
 def test_pooling_nothing_is_an_error() -> None:
     with pytest.raises(ValueError, match="nothing to pool"):
         pool([])
+
+
+@given(ROWS, st.floats(1.0, 4.0))
+def test_outcomes_of_0_and_1_count_as_many_rows_as_before_soft_ones_were_known(
+    rows: list[tuple[float, int]], effect: float
+) -> None:
+    score, outcome = np.array(rows).T
+    weight = np.linspace(0.1, 3.7, len(rows))
+    counts = counts_from_rows(score, outcome, weight=weight, design_effect=effect)
+    assert counts.wy2.tobytes() == counts.wy.tobytes()
+    table = bin_counts(counts, equal_width_edges(3))
+    squares = bin_counts(replace(counts, w=counts.w2), equal_width_edges(3)).w
+    expected = np.divide(table.w * table.w, squares, out=np.zeros(3), where=squares > 0)
+    assert table.independent.tobytes() == expected.tobytes()
+    assert table.n_eff.tobytes() == (expected / effect).tobytes()
+
+
+def test_the_mean_of_five_votes_is_worth_five_rows() -> None:
+    rng = np.random.default_rng(7)
+    votes = rng.random((20_000, 5)) < 0.3
+    soft = bin_counts(counts_from_rows(np.full(20_000, 0.3), votes.mean(axis=1), design_effect=2.0), (CELLS,))
+    assert soft.independent[0] == pytest.approx(100_000, rel=0.03)
+    assert soft.design_effect == pytest.approx(2.0)
+
+
+def test_no_bin_is_sure_because_its_soft_outcomes_are_equal() -> None:
+    table = bin_counts(counts_from_rows([0.2] * 30 + [0.8] * 30, [0.2] * 30 + [0.6, 1.0] * 15), (5000, CELLS))
+    assert (table.independent > 30).all()
+    assert table.independent[0] < 30 * 60  # as if one of all rows were 0 or 1
+    alike = bin_counts(counts_from_rows([0.2] * 30, [0.2] * 30), (CELLS,))
+    assert alike.independent[0] == pytest.approx(30 * 75)

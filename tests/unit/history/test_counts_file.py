@@ -14,7 +14,7 @@ from monitor.history import counts_file
 
 NUMBERS = st.sampled_from([0.0, -0.0, 1 / 3, 5e-324, 1e300, float("inf"), float("nan")]) | st.floats()
 GROUPS = st.lists(
-    st.tuples(st.integers(0, 10_000), st.booleans(), st.booleans(), st.integers(0, 2**50), *[NUMBERS] * 6), max_size=20
+    st.tuples(st.integers(0, 10_000), st.booleans(), st.booleans(), st.integers(0, 2**50), *[NUMBERS] * 7), max_size=20
 )
 
 
@@ -25,8 +25,8 @@ def bits_of(counts: Counts) -> list[object]:
 
 @given(GROUPS)
 def test_any_counts_come_back_to_the_bit(groups: list[tuple[float, ...]]) -> None:
-    columns = list(zip(*groups, strict=True)) or [()] * 10
-    kinds = (np.int64, np.bool_, np.bool_, np.int64, *[np.float64] * 6)
+    columns = list(zip(*groups, strict=True)) or [()] * 11
+    kinds = (np.int64, np.bool_, np.bool_, np.int64, *[np.float64] * 7)
     arrays = {n: np.array(v, dtype=k) for n, v, k in zip(KEYS + SUMS, columns, kinds, strict=True)}
     counts = Counts(**arrays, design_effect=1.7, acting_effects=(1.0, 2.3), score_is="confidence_in_prediction")  # type: ignore[arg-type]
     assert bits_of(counts_file.from_bytes(counts_file.to_bytes({(): counts}))[()]) == bits_of(counts)

@@ -43,7 +43,7 @@ def by_prediction(counts: Counts) -> Counts:
     """The counts summed into two groups, not predicted and predicted."""
     sums: dict[str, Any] = {
         name: np.array([getattr(counts, name)[counts.predicted == value].sum() for value in (False, True)])
-        for name in ("n", "w", "w2", "ws", "wy", "wsy", "ws2")
+        for name in ("n", "w", "w2", "ws", "wy", "wsy", "ws2", "wy2")
     }
     keys: dict[str, Any] = {"cell": np.zeros(2, dtype=np.int64), "predicted": np.array([False, True])}
     return replace(counts, **keys, automated=np.zeros(2, dtype=bool), **sums)

@@ -165,7 +165,7 @@ def test_a_million_times_the_rows_have_as_many_bins_and_the_error_that_was_seen(
         one = counts_from_rows(SPREAD, SPREAD > 0.4)
         counts.append(
             Counts(one.cell, one.predicted, one.automated, one.n * repeated, *(
-                getattr(one, name) * repeated for name in ("w", "w2", "ws", "wy", "wsy", "ws2")))
+                getattr(one, name) * repeated for name in ("w", "w2", "ws", "wy", "wsy", "ws2", "wy2")))
         )  # fmt: skip
     small, large = (bin_counts(part, equal_frequency_edges(part, 15)) for part in counts)
     assert len(small.n) == len(large.n)
