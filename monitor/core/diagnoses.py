@@ -151,7 +151,8 @@ class Notes:
     together would be enough rows; ``last_rows`` and ``usual_rows`` say in which window a label without rows had some
     last, and how many it had usually, ``renamed_to`` which label like it appeared then. ``unchecked`` items acted alone
     in a window without the truth of any, as in the window before. ``explained_by`` are the labels in trouble without
-    whose rows nothing is confirmed of the source as a whole.
+    whose rows nothing is confirmed of the source as a whole. ``with_truth`` is the share of what acted that has a
+    truth, where that is so few that it need not be a random part.
     """
 
     unconfirmed: tuple[str, ...] = ()
@@ -165,6 +166,7 @@ class Notes:
     renamed_to: str = ""
     unchecked: int = 0
     explained_by: tuple[str, ...] = ()
+    with_truth: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

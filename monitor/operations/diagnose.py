@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import cached_property
 
@@ -18,7 +18,7 @@ from monitor.core import windows
 from monitor.core.counts import Counts
 from monitor.core.diagnoses import AutomationState, Diagnosis, NotTold
 from monitor.core.promises import PastWindow, of_the_same_evidence
-from monitor.core.records import Reason, Schedule, SwitchEvent, SwitchState, Verdict, Where
+from monitor.core.records import TRUTHS_SCARCE, Reason, Schedule, SwitchEvent, SwitchState, Verdict, Where
 from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.diagnosis import NEWEST, diagnose
 from monitor.evaluation.evaluate import Evaluated
@@ -48,7 +48,24 @@ def diagnoses_of(monitor: Monitor, evaluated: Evaluated, current: WindowCounts) 
     """
     facts = _SourceFacts(monitor, evaluated, current)
     found = [diagnose(facts.of(label)) for label in sorted(facts.verdicts, key=lambda label: label or "")]
+    found = list(_with_truth_share(monitor, found, current))
     return with_labels(found, facts.verdicts, current.labels, monitor.config.evaluation)
+
+
+def _with_truth_share(monitor: Monitor, found: Sequence[Diagnosis], current: WindowCounts) -> Iterator[Diagnosis]:
+    """Each diagnosis; of a trouble with the share of what acted that has a truth, where its reading calls it scarce."""
+    rows, at = current.whole.unresolved, (current.window.schedule, current.window.start)
+    for each in found:
+        acted = rows.acting(each.label) if rows is not None and each.is_trouble else 0
+        if (
+            rows is None
+            or not acted
+            or TRUTHS_SCARCE not in {q.reason for q in monitor.store.quality(*at, each.source)}
+        ):
+            yield each
+            continue
+        share = rows.resolved_of(each.label).where("automated").rows / acted
+        yield replace(each, notes=replace(each.notes, with_truth=share))
 
 
 @dataclass

@@ -25,6 +25,8 @@ BODY_BYTES = 16 * 1024
 BODY_SECONDS = 10.0
 AT_ONCE = 128
 """More than can wait in both lanes and for /metrics together, so that routers are still answered."""
+FOR_CHANGES = 16
+"""So many more may be changes (POST): nobody is refused an "off" because many read."""
 CALLER = "calmon.caller"
 _LOGGED_PATH = 300
 _SAFE = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer", "x-frame-options": "SAMEORIGIN"}
@@ -66,7 +68,7 @@ class RequestLimits:
         try:
             _check_path(scope)
             replayed = await _whole_body(scope, receive)  # first: else a few slow bodies would keep everybody out
-            if self._free <= 0:
+            if self._free + (FOR_CHANGES if scope["method"] == "POST" else 0) <= 0:
                 raise RequestRefused(ProblemReason.TOO_BUSY, headers={"Retry-After": "1"})
             self._free -= 1
             try:

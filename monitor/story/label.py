@@ -200,6 +200,8 @@ def facts_of(diagnosis: Diagnosis, lead: Verdict | None) -> str:
     """What was measured: of the rows that act since it began, else what the leading rule found."""
     cost, facts = diagnosis.cost, {} if lead is None else lead.detail.get("truth_error", {})
     wrong = f", of which wrong truths make at most {points(facts['share'])}" if facts else ""
+    share = diagnosis.notes.with_truth
+    wrong += "" if share is None else f"; {percent(share)} of what acted in {diagnosis.window.name} has a truth"
     if cost is None or (lead is not None and diagnosis.problem in _NOT_OF_ITEMS):
         return "" if lead is None else ending(lead).removeprefix("is ") + wrong
     acted = "that acted" if cost.acted else "that would have acted"

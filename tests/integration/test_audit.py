@@ -22,6 +22,7 @@ from monitor.inference.truth_bias import truth_bias
 from monitor.operations.audit import rows_to_see
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.describe_source import describe
+from monitor.story.label import facts_of
 from tests.fakes.world import CONFIG, WEEKS, World, make_world, rows, write_duckdb
 
 SOURCE = ("--source", "tickets")
@@ -204,6 +205,30 @@ def test_where_truths_of_what_acts_are_scarce_run_and_report_say_so(audited: Wor
     assert "have a truth, of the others" not in calmon(world, "run", "weekly", "--week", WEEKS[8]).output
 
 
+def test_no_accuracy_is_told_without_how_many_have_a_truth_where_these_are_few(tmp_path: Path) -> None:
+    """Of what acts, wrong items have a truth nine times as often as right ones: labels look overconfident."""
+    frame, draw = rows(), np.random.default_rng(3)
+    known = (frame["score"] < 0.8) | (draw.random(len(frame)) < np.where(frame["actual"] == 1, 0.1, 0.9))
+    known |= frame["item"].str.slice(0, 8) < WEEKS[8]
+    frame = frame.assign(predicted_at=frame["resolved_at"])
+    part = frame.assign(actual=frame["actual"].where(known), resolved_at=frame["resolved_at"].where(known))
+    write_duckdb(tmp_path / "warehouse.duckdb", part)
+    made = make_world(tmp_path, config=AUDITED, warehouse_url=f"duckdb:///{tmp_path / 'warehouse.duckdb'}")
+    assert calmon(made, "backfill", "--from", WEEKS[0], "--to", WEEKS[7]).exit_code == 0
+    assert calmon(made, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[7], "--reason", "trusted").exit_code == 0
+    assert calmon(made, "run", "weekly", "--week", WEEKS[8]).exit_code == 0
+    acted = frame[frame["item"].str.startswith(WEEKS[8]) & (frame["score"] >= 0.8)]
+    with made.opened() as opened:
+        troubled = [
+            each for each in opened.store.diagnoses(named("weekly", WEEKS[8], UTC), "tickets") if each.is_trouble
+        ]
+    assert {"slipping", "steady"} <= {each.label for each in troubled}
+    for each in troubled:
+        of_label = acted if each.label is None else acted[acted["label"] == each.label]
+        assert each.notes.with_truth == pytest.approx(known[of_label.index].mean())
+        assert f"% of what acted in {WEEKS[8]} has a truth" in facts_of(each, None)
+
+
 def test_what_nobody_checks_for_two_weeks_is_one_incident_until_people_do(audited: World, tmp_path: Path) -> None:
     assert calmon(audited, "backfill", "--from", WEEKS[5], "--to", WEEKS[6]).exit_code == 0
     open_ones, file = [], tmp_path / "audit.csv"
@@ -320,7 +345,7 @@ def test_truths_that_come_for_wrong_items_are_named_and_count_nowhere(tmp_path: 
     """Of what acts, 90% of the wrong and 30% of the right items have a truth; of three of them it is another one."""
     rng, frame = np.random.default_rng(3), rows()
     acts = frame["score"] >= 0.8
-    came = ~acts | (rng.random(len(frame)) < np.where(frame["actual"] == 1, 0.3, 0.9))
+    came = ~acts | (rng.random(len(frame)) < np.where(frame["actual"] == 1, 0.1, 0.9))
     stated = frame.assign(predicted_at=frame["resolved_at"], resolved_at=frame["resolved_at"].where(came))
     stated["actual"] = frame["actual"].where(came)
     write_duckdb(tmp_path / "warehouse.duckdb", stated)

@@ -38,7 +38,7 @@ from monitor.service.app import create_app
 from monitor.service.backend import ReopeningStore, Service
 from monitor.service.bodies import BoardBody
 from monitor.service.problems import PROBLEMS, ProblemReason
-from monitor.service.request_limits import AT_ONCE, RequestLimits
+from monitor.service.request_limits import AT_ONCE, FOR_CHANGES, RequestLimits
 from monitor.service.tokens import TokensFile
 from tests.fakes.service import LONG, ODD, PATIENCE_S, Place, Running, make_place, running
 
@@ -731,7 +731,7 @@ def test_bodies_that_strangers_send_slowly_keep_nobody_out(place: Place) -> None
 
 
 def test_too_many_at_once_are_asked_to_come_again() -> None:
-    async def ask() -> tuple[httpx.Response, list[httpx.Response]]:
+    async def ask() -> tuple[list[httpx.Response], list[httpx.Response]]:
         let_go = asyncio.Event()
 
         async def slow(scope: Any, receive: Any, send: Any) -> None:
@@ -743,13 +743,18 @@ def test_too_many_at_once_are_asked_to_come_again() -> None:
             inside = [asyncio.create_task(client.get(BOARD)) for _ in range(2)]
             await asyncio.sleep(0.05)
             refused = await client.get(BOARD)
+            changes = [asyncio.create_task(client.post(path("billing", "disable"))) for _ in range(FOR_CHANGES)]
+            await asyncio.sleep(0.05)
+            assert not any(each.done() for each in changes), "an off is let in although nobody may read"
+            one_too_many = await client.post(path("billing", "disable"))
             let_go.set()
-            return refused, [*await asyncio.gather(*inside), await client.get(BOARD)]
+            return [refused, one_too_many], [*await asyncio.gather(*inside, *changes), await client.get(BOARD)]
 
     refused, others = asyncio.run(ask())
-    problem(refused, "too_busy")
-    assert refused.headers["retry-after"] == "1"
-    assert [answer.status_code for answer in others] == [200, 200, 200]
+    for each in refused:
+        problem(each, "too_busy")
+        assert each.headers["retry-after"] == "1"
+    assert [answer.status_code for answer in others] == [200] * (2 + FOR_CHANGES + 1)
 
 
 # Secrets

@@ -162,6 +162,8 @@ def _texts(checker: Checker, rows: Rows, story: LabelStory, about: Row) -> None:
     kept, cost = about["detail"], about["detail"]["cost"]
     if cost is not None:
         numbers = [share(cost["correct"]), share(cost["claimed"]), f"{round(cost['items']):,}"]
+        known = kept["notes"].get("with_truth")
+        numbers += [] if known is None else [share(known), about["window_name"]]
         checker.equal("facts", tokens(story.facts), numbers)
         checker.equal("harm while automation was off", "would have" not in story.facts, bool(about["acted"]))
         low, high = (f"{max(round(cost[name]), 0):,}" for name in ("low", "high"))
