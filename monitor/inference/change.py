@@ -8,7 +8,7 @@ with the *same* true error would show.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from monitor.core.counts import INDEPENDENT, BinCounts, Floats
 from monitor.core.records import Interval
 from monitor.inference.gaps import (
     ROUNDING,
+    ConcentratedGaps,
     EceMoments,
     GapTables,
     analytic_limits,
@@ -29,6 +30,7 @@ from monitor.inference.gaps import (
     position_of,
     stack,
     tail,
+    with_drawn_shares,
 )
 from monitor.inference.intervals import MceInterval, mce_intervals
 from monitor.inference.maximum import stays_within
@@ -200,7 +202,7 @@ def ece_level_ps(tables: Sequence[BinCounts], threshold: float, *, side: Side = 
     """The p-values for "the true ECE is above (below) ``threshold``"; 1 without rows.
 
     A p-value is the probability of the observed ECE, or one further beyond, if the true ECE is the
-    threshold: T(threshold) on the path of the lower limit, or 1 - T on those of the upper.
+    threshold: T(threshold) with least favourable gaps, or 1 - T on the paths of the upper limit.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> off = bin_counts(counts_from_rows([0.8] * 1000, [1] * 600 + [0] * 400), (10000,))
@@ -212,9 +214,16 @@ def ece_level_ps(tables: Sequence[BinCounts], threshold: float, *, side: Side = 
 
 
 def _ece_above(tables: GapTables, threshold: float) -> Floats:
-    position = position_of(tables, np.full(len(tables.n), threshold))
-    at, tie = exact_moments(tables, hypothetical(tables, position))
+    at, tie = at_level(tables, threshold)
     return tail(tables.plug_in - tie, at)
+
+
+def at_level(tables: GapTables, threshold: float) -> tuple[EceMoments, Floats]:
+    """Moments of the plug-in ECE, and the size of a tie, (T,), if the true one were hardly above ``threshold``."""
+    gaps = ConcentratedGaps(*(getattr(tables, each.name) for each in fields(tables)))
+    rate = hypothetical(gaps, position_of(gaps, np.full(len(tables.n), threshold)))
+    at, tie = exact_moments(tables, rate)
+    return with_drawn_shares(at, tables, rate), tie
 
 
 def _ece_below(tables: GapTables, threshold: float) -> Floats:

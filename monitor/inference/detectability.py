@@ -9,12 +9,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from monitor.core.counts import INDEPENDENT, BinCounts, Bools, Floats, Ints
-from monitor.inference.change import Effects, Side, at_errors, of_filled, p_above, p_below, same_errors
-from monitor.inference.gaps import ROUNDING, EceMoments, GapTables, at_walls, farther, stack, tail, with_gaps
+from monitor.inference.change import Effects, Side, at_errors, at_level, of_filled, p_above, p_below, same_errors
+from monitor.inference.gaps import (
+    ROUNDING,
+    EceMoments,
+    GapTables,
+    at_walls,
+    farther,
+    hypothetical,
+    position_of,
+    stack,
+    tail,
+    with_gaps,
+)
 from monitor.inference.maximum import points, stays_within
 from monitor.inference.maximum_change import Pair, unchanged
 from monitor.inference.search import smallest
@@ -141,18 +153,27 @@ def ece_level_detectables(
     """
 
     def asked(with_rows: Sequence[BinCounts], _: Sequence[int]) -> tuple[Floats, Floats]:
-        stacked, above = stack(with_rows), side == "above"
+        stacked = stack(with_rows)
+        if side == "above":
+            seen = partial(_seen_above, stacked, threshold, rate)
+            return smallest(seen, power, 2 * stacked.noise), at_walls(stacked) - threshold
         start = np.full(len(with_rows), threshold)
-        critical = _exceeded(_at(stacked, start), rate if above else 1 - rate)
+        critical = _exceeded(_at(stacked, start), 1 - rate)
 
-        def seen(distance: Floats, which: Ints) -> Floats:
-            error = np.maximum(start[which] + (distance if above else -distance), 0.0)
-            reached = tail(critical[which], _at(stacked.take(which), error))
-            return reached if above else 1 - reached
+        def seen_below(distance: Floats, which: Ints) -> Floats:
+            return 1 - tail(critical[which], _at(stacked.take(which), np.maximum(start[which] - distance, 0.0)))
 
-        return smallest(seen, power, 2 * stacked.noise), at_walls(stacked) - start if above else np.full_like(start, 2)
+        return smallest(seen_below, power, 2 * stacked.noise), np.full_like(start, 2)
 
     return _known(of_filled(tables, lambda with_rows, _: _either_way(with_rows, asked), math.nan))
+
+
+def _seen_above(tables: GapTables, threshold: float, rate: float, distance: Floats, which: Ints) -> Floats:
+    """The chance that a true ECE so far above the threshold is seen to be above it, by the gaps that it would show."""
+    part = tables.take(which)
+    at = _at(part, threshold + distance)
+    shown = replace(part, gap=hypothetical(part, position_of(part, at.mean)) - part.score)
+    return tail(_exceeded(at_level(shown, threshold)[0], rate), at)
 
 
 def _middle_bins(n: Floats, rate: Floats, filled: Bools) -> Ints:

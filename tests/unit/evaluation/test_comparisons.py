@@ -231,7 +231,7 @@ GOOD = tuple(rows(500, seed=seed) for seed in range(3))
 
 @pytest.mark.parametrize("rule", [RISE, ABOVE], ids=lambda rule: rule.id)
 def test_older_windows_do_not_hide_that_the_newest_alone_is_a_breach(rule: Rule) -> None:
-    rule_input = material(rows(130, over=0.5, seed=9), *GOOD, baseline=pinned(rows(20_000)))
+    rule_input = material(rows(130, over=0.55, seed=9), *GOOD, baseline=pinned(rows(20_000)))
     found, _ = looked(rule, rule_input)
     by_itself = compare(rule, replace(rule_input, counts=rule_input.counts[:1]), EVALUATION)
     assert (found.windows, found.n, found.beyond, found.value) == (1, 130, True, by_itself.value)

@@ -12,7 +12,7 @@ from scipy import stats
 from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Interval
 from monitor.inference.alignment import align
-from monitor.inference.change import ece_rate_p, mover
+from monitor.inference.change import ece_level_ps, ece_rate_p, mover
 from monitor.inference.intervals import ece_intervals, mce_intervals
 from tests.fakes.one_table import ece_increase_p, ece_level_p, mce_increase_p, mce_level_p, merged, unchanged
 
@@ -20,10 +20,10 @@ Rows = npt.NDArray[np.float64]
 SIDES: tuple[Literal["above", "below"], ...] = ("above", "below")
 
 
-def table(rows: list[int], score: list[float], rate: list[float]) -> BinCounts:
+def table(rows: npt.ArrayLike, score: npt.ArrayLike, rate: npt.ArrayLike) -> BinCounts:
     n = np.array(rows)
     w = n.astype(float)
-    upper = np.array([10_000 * (k + 1) // len(rows) for k in range(len(rows))])
+    upper = np.array([10_000 * (k + 1) // len(n) for k in range(len(n))])
     return BinCounts(upper, n, w, w * np.array(score), w * np.array(rate), w)
 
 
@@ -115,14 +115,29 @@ def test_the_chance_of_a_change_in_mce_agrees_with_a_simulated_null() -> None:
 
 
 @pytest.mark.parametrize("threshold", [0.02, 0.05, 0.1])
-def test_the_level_test_of_ece_and_the_interval_say_the_same(threshold: float) -> None:
+def test_the_level_test_of_ece_below_and_the_interval_say_the_same_and_that_above_is_no_laxer(threshold: float) -> None:
     for seed in range(6):
         window, _ = pair(seed, n=1500, stretch=1.0 + 0.3 * seed)
         limits = ece_intervals([window], [], form="analytic")[0]
         assert limits.low is not None
         assert limits.high is not None
-        assert (ece_level_p(window, threshold) < 0.025) == (limits.low > threshold)
+        assert limits.low > threshold or ece_level_p(window, threshold) >= 0.025
+        assert limits.low - 0.015 < threshold or ece_level_p(window, threshold) < 0.025
         assert (ece_level_p(window, threshold, side="below") < 0.025) == (limits.high < threshold)
+
+
+@pytest.mark.parametrize("wrong", [slice(13, 14), slice(11, 13), slice(0, 15)])  # bins: one, two, all
+def test_a_truth_at_the_threshold_is_seldom_above_it_where_gaps_are_concentrated_and_shares_are_drawn(
+    wrong: slice,
+) -> None:
+    rng, score, alpha = np.random.default_rng(5), (np.arange(15) + 0.5) / 15, 0.05
+    size = np.zeros(15)
+    size[wrong] = 0.05 * 15 / (wrong.stop - wrong.start)
+    gap = np.where(score > 0.5, -size, size)
+    n = rng.multinomial(1000, np.full(15, 1 / 15), size=2000)
+    hits = rng.binomial(n, np.clip(score + gap, 0, 1)) / n
+    found = ece_level_ps([table(*each) for each in zip(n, np.tile(score, (2000, 1)), hits, strict=True)], 0.05)
+    assert np.mean(np.array(found) < alpha) < alpha + 2.33 * np.sqrt(alpha * (1 - alpha) / 2000)
 
 
 def test_the_level_test_of_one_bin_is_near_the_binomial_one() -> None:
