@@ -104,7 +104,7 @@ def plan(
         )
     settings = config.sources[source]
     waits = None if settings.unresolved is None else monitor.warehouse.unresolved(source, settings, window)
-    acted = {label: of.rows if waits is None else waits.acting(label) for label, of in acting.items()}
+    acted = {label: max(of.rows, waits.acting(label) if waits else 0) for label, of in acting.items()}
     span = weeks if total is None else weeks_for(total, known, acted)
     checks = {label: max(1, min(math.ceil(count / span - 1e-9), acted[label])) for label, count in known.items()}
     return [
