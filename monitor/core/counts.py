@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -46,7 +46,8 @@ class Counts:
     the weight w, the score s and the outcome y. ``design_effect`` is how many rows count as one independent
     row (1: all are independent), ``acting_effects`` the same for the predicted and for the automated rows
     alone: copies often have high scores, so the few rows that act may be worth less than the label's effect
-    says. ``score_is`` says whether y is the truth of the label, or whether the prediction was right.
+    says. ``together`` is how much of the dependence is between rows of one band of scores (1: all of it, as copies
+    have it). ``score_is`` says whether y is the truth of the label, or whether the prediction was right.
     """
 
     cell: Ints
@@ -63,6 +64,7 @@ class Counts:
     design_effect: float = 1.0
     score_is: ScoreIs = "probability_of_label"
     acting_effects: tuple[float, float] = INDEPENDENT
+    together: float = 1.0
 
     @property
     def rows(self) -> int:
@@ -123,11 +125,11 @@ class Counts:
             return self
         chosen = self.predicted if population == "predicted" else self.automated
         effect = self.acting_effects[WHERES[1:].index(population)]
-        return self.take(chosen).with_design_effect(max(self.design_effect, effect))
+        return replace(self.take(chosen), design_effect=max(1.0, self.design_effect, effect))
 
     def with_design_effect(self, effect: float) -> Counts:
-        """The same rows with another design effect (at least 1)."""
-        return replace(self, design_effect=max(1.0, effect))
+        """The same rows with another design effect (at least 1), of which no band of scores is known."""
+        return replace(self, design_effect=max(1.0, effect), together=1.0)
 
     def by_cell(self) -> Counts:
         """The groups added up by cell; ``predicted`` and ``automated`` become False."""
@@ -281,7 +283,12 @@ def pool(parts: Iterable[Counts]) -> Counts:
         predicted, automated = (_pooled_effect([part.where(where) for part in kept]) for where in WHERES[1:])
         acting = (predicted, automated)
     # the distinct keys are in order already
-    return Counts(**columns, design_effect=_pooled_effect(kept), score_is=kept[0].score_is, acting_effects=acting)
+    rows = sum(part.rows for part in kept)
+    together = sum(part.together * part.rows for part in kept) / rows if rows else 1.0
+    return Counts(
+        **columns, design_effect=_pooled_effect(kept), score_is=kept[0].score_is, acting_effects=acting,
+        together=together,
+    )  # fmt: skip
 
 
 def difference(whole: Counts, parts: Sequence[Counts]) -> Counts | None:
@@ -334,7 +341,7 @@ class BinCounts:
     Bin m has the cells in (upper[m-1], upper[m]], the first from 0 on. ``n`` counts rows. ``w``, ``ws`` and ``wy``
     are the sums of w, w*s and w*y. ``kish`` is the number of rows of equal weight with outcomes 0 and 1 that tell as
     much of the rate, Kish's (sum w)^2 / sum w^2, and more where outcomes are soft; None if it is ``n``. ``n_eff``, the
-    number of effective rows, is ``kish`` over the design effect.
+    number of effective rows, is ``kish`` over the design effect; ``together`` is that of :class:`Counts`.
     """
 
     upper: Ints
@@ -344,11 +351,21 @@ class BinCounts:
     wy: Floats
     n_eff: Floats
     kish: Floats | None = None
+    together: float = field(default=1.0, kw_only=True)
 
     @property
     def independent(self) -> Floats:
         """The effective rows of each bin if all rows were independent (0 where empty)."""
         return self.n.astype(np.float64) if self.kish is None else self.kish
+
+    @property
+    def inside(self) -> Floats:
+        """The effective rows of each bin by itself: rows of a cluster in other bins do not make it less certain."""
+        if self.together == 1:
+            return self.n_eff
+        alone, left = self.independent, self.n_eff
+        mixed = left + (alone - left) * self.together
+        return np.divide(alone * left, mixed, out=np.zeros_like(left), where=mixed > 0)
 
     @property
     def design_effect(self) -> float:
@@ -375,7 +392,8 @@ class BinCounts:
         """The bins that have a row."""
         keep = self.n > 0
         columns = ((f.name, getattr(self, f.name)) for f in fields(self))
-        return BinCounts(**{name: column[keep] for name, column in columns if column is not None})
+        held: dict[str, Any] = {name: column[keep] for name, column in columns if isinstance(column, np.ndarray)}
+        return replace(self, **held)
 
     def range_of(self, index: int) -> tuple[float, float]:
         """The score range (lower, upper] of one bin, in scores."""
@@ -424,7 +442,7 @@ def bin_counts(counts: Counts, edges: Sequence[int]) -> BinCounts:
     if (sums["wy2"] < sums["wy"]).any():
         kish = kish / _softness(w, sums["wy"], sums["wy2"], kish)
     n_eff = kish / counts.design_effect
-    return BinCounts(upper=upper, n=sums["n"], w=w, ws=sums["ws"], wy=sums["wy"], n_eff=n_eff, kish=kish)
+    return BinCounts(upper, sums["n"], w, sums["ws"], sums["wy"], n_eff, kish, together=counts.together)
 
 
 _MORE = 20.0

@@ -40,7 +40,7 @@ def _moved_to(labels: ByLabel, moved: Mapping[str, float]) -> ByLabel:
         parts = [counts for label, counts in found.items() if label is not None]
         key = ("automate_at", *sorted(moved.items(), key=str))
         whole = labels[None]
-        found[None] = kept_with(whole, key, lambda: replace(pool(parts), design_effect=whole.design_effect))
+        found[None] = kept_with(whole, key, lambda: pool(parts).with_design_effect(whole.design_effect))
     return found
 
 

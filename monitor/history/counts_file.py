@@ -34,7 +34,9 @@ def to_bytes(parts: Mapping[_Name, Counts]) -> bytes:
         "names": np.array(json.dumps(list(parts))),
         "score_is": np.array([part.score_is for part in counts], dtype=str),
         "lengths": np.array([len(part.cell) for part in counts], dtype=np.int64),
-        "effects": np.array([[part.design_effect, *part.acting_effects] for part in counts], dtype=np.float64),
+        "effects": np.array(
+            [[part.design_effect, *part.acting_effects, part.together] for part in counts], dtype=np.float64
+        ),
         "keys": _joined(counts, KEYS).astype(np.uint16),
         "sums": _joined(counts, SUMS),
     }
@@ -79,6 +81,7 @@ def _counts(keys: Any, sums: Any, effects: list[float], score_is: ScoreIs) -> Co
         design_effect=effects[0],
         score_is=score_is,
         acting_effects=(effects[1], effects[2]),
+        together=effects[3],
     )
 
 
@@ -101,7 +104,8 @@ def labels(data: bytes) -> dict[str | None, Counts]:
     stored = {label_of(key): part for (key,), part in parts.items()}
     pooled = None if whole is None else _pooled(stored)
     if whole is not None and pooled is not None:
-        stored[None] = replace(pooled, design_effect=whole.design_effect, acting_effects=whole.acting_effects)
+        about = {name: getattr(whole, name) for name in ("design_effect", "acting_effects", "together")}
+        stored[None] = replace(pooled, **about)
     return stored
 
 

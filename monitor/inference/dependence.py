@@ -120,3 +120,20 @@ def two_way_effect(item: ClusterSums, cluster: ClusterSums, both: ClusterSums) -
     if item.silent or cluster.silent:
         return larger
     return max(larger, (item.clustered + cluster.clustered - both.clustered) / item.independent)
+
+
+def share_in_bands(cluster: ClusterSums, band: ClusterSums) -> float:
+    """How much of the dependence within clusters is between rows of one band of scores, from 0 to 1.
+
+    ``band`` are the sums of the rows of each cluster in each band. Copies have all of it there, rows with scores of
+    their own hardly any. It is 1 where nothing shows how alike the rows of a cluster are.
+
+    >>> rows = {"r": 0, "w": 40, "rr": 40, "rw": 0, "ww": 40}
+    >>> pairs = ClusterSums(aa=80, aw=0, cc=80, **rows)
+    >>> share_in_bands(pairs, pairs), share_in_bands(pairs, ClusterSums(aa=50, aw=0, cc=50, **rows))
+    (1.0, 0.25)
+    """
+    whole = design_effect(cluster)
+    if whole <= 1 or cluster.silent:
+        return 1.0
+    return min(1.0, max(0.0, band.clustered / band.independent - 1) / (whole - 1))

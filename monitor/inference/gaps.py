@@ -134,13 +134,17 @@ def farther(score: Floats) -> Floats:
     return np.where(score < 0.5, 1.0, -1.0)
 
 
-def stack(tables: Sequence[BinCounts]) -> GapTables:
-    """Bin m of every table in column m; shorter tables are padded with empty bins."""
+def stack(tables: Sequence[BinCounts], *, inside: bool = False) -> GapTables:
+    """Bin m of every table in column m; shorter tables are padded with empty bins.
+
+    With ``inside`` bins have the effective rows of each by itself: right for a mean of gaps, but not for its noise.
+    """
     width = max((len(table.n) for table in tables), default=0)
     w, ws, wy, n_eff = np.zeros((4, len(tables), width))
     for row, table in enumerate(tables):
         bins = len(table.n)
-        w[row, :bins], ws[row, :bins], wy[row, :bins], n_eff[row, :bins] = table.w, table.ws, table.wy, table.n_eff
+        w[row, :bins], ws[row, :bins], wy[row, :bins] = table.w, table.ws, table.wy
+        n_eff[row, :bins] = table.inside if inside else table.n_eff
     filled = (w > 0) & (n_eff > 0)
     weight = np.where(filled, w, 1.0)
     score = np.where(filled, np.clip(ws / weight, 0, 1), 0.0)
@@ -362,15 +366,15 @@ class Curves:
         return np.minimum(low, 1.0), np.minimum(point, 1.0), np.minimum(high, 1.0)
 
 
-def curves(tables: GapTables, confidence: float) -> Curves:
-    """The questions whose answers are the limits and the point of each table."""
+def curves(tables: GapTables, confidence: float, inside: GapTables | None = None) -> Curves:
+    """The questions whose answers are the limits and the point of each table; the point is that of ``inside``."""
     size = len(tables.n)
     alpha = 1 - confidence
     floor = floor_of_upper(tables)
     seen = floor <= tables.plug_in
     upper, walls = away_from_walls(tables, floor), at_walls(tables)
     return Curves(
-        tables=GapTables.joined([tables, tables, upper, upper]),
+        tables=GapTables.joined([tables, inside or tables, upper, upper]),
         uniform=np.repeat([False, False, False, True], size),
         target=np.repeat([alpha / 2, 0.5, 1 - alpha / 2, 1 - alpha / 2], size),
         observed=np.concatenate([tables.plug_in, tables.plug_in, floor, floor]),

@@ -77,7 +77,7 @@ def _inverted(
     a small ECE look impossible under every hypothesis, so that less evidence would give a lower limit.
     """
     stacked = stack(tables)
-    questions = curves(stacked, confidence)
+    questions = curves(stacked, confidence, stack(tables, inside=True))
     position = questions.analytic()
     thin = (stacked.n < 1).any(axis=1)
     least = np.where(thin, questions.limits(position)[2], 0.0) if thin.any() else 0.0

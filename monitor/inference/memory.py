@@ -21,7 +21,8 @@ R = TypeVar("R")
 
 MOST = 4096  # results a function: a few kilobytes each
 
-_arrays = attrgetter(*(field.name for field in fields(BinCounts) if field.name != "kish"), "independent")
+_DERIVED = {"kish": "independent", "together": "inside"}
+_arrays = attrgetter(*(_DERIVED.get(field.name, field.name) for field in fields(BinCounts)))
 
 _forget: list[Callable[[], None]] = []
 _kept: WeakKeyDictionary[Counts, dict[Hashable, Any]] = WeakKeyDictionary()

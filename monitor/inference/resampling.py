@@ -83,13 +83,16 @@ def bootstrap_positions(questions: Curves, start: Floats, rng: np.random.Generat
     noise = max(float(tables.noise[0]), ROUNDING)  # a step of 0 cannot be widened
     bound = start_of(tables, questions.uniform)
     error = realised(tables, hypothetical(tables, start, questions.uniform))
-    resampling = Resampling(tables.filled(), rng, resamples)  # the four tables differ in their signs alone
+    resampling = of_point = Resampling(tables.filled(), rng, resamples)  # tables differ in their signs alone,
+    if (tables.n[0] != tables.n[1]).any():  # that of the point also in its rows
+        of_point = Resampling(tables.take([1]).filled(), rng, resamples)
     found = np.empty(4)
     order = [0, 1, 2, 3] if error[2] >= error[3] else [0, 1, 3, 2]
     for row in order:
         if row == order[3]:
             bound[row] = _as_far(questions, order[2], float(found[order[2]]), row)
-        found[row] = _search(_is_below(questions.take([row]), resampling), float(start[row]), noise, float(bound[row]))
+        is_below = _is_below(questions.take([row]), of_point if row == 1 else resampling)
+        found[row] = _search(is_below, float(start[row]), noise, float(bound[row]))
     return found
 
 

@@ -82,5 +82,4 @@ def ranked_reliability(estimates: Iterable[Estimate], confidence: float = 0.95) 
 
 def _bins(kept: Mapping[str, Any]) -> BinCounts:
     whole = ("upper", "n")
-    columns = {name: kept[name] for name in OF_DIAGRAM}
-    return BinCounts(**{name: np.asarray(c, dtype=np.int64 if name in whole else float) for name, c in columns.items()})
+    return BinCounts(*(np.asarray(kept[name], dtype=np.int64 if name in whole else float) for name in OF_DIAGRAM))

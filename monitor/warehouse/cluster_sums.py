@@ -112,6 +112,13 @@ class ClusterStatements(RowLevels):
         facts = self._facts(latest=latest)
         return self._cluster_sums(facts, ("cluster",), self._parts_of_labels(facts), by_label=True)
 
+    def band_dependence(self, *, latest: bool) -> sa.Select[Any]:
+        """:meth:`dependence` by label of the rows of a cluster with scores in one of twenty bands."""
+        facts = self._facts(latest=latest)
+        band = sa.cast(sa.func.floor(sa.cast(facts.c.cell, sa.Double) * sa.literal_column("0.002e0")), sa.BigInteger)
+        banded = sa.select(facts, band.label("band")).subquery("banded")
+        return self._cluster_sums(banded, ("cluster", "band"), {"all_": self._residual(banded)}, by_label=True)
+
     def _parts_of_labels(self, facts: FromClause) -> dict[str, tuple[Expression, Expression]]:
         """The parts of :meth:`label_dependence`: prefix of the names -> (weighted residual, weight) of a row."""
         r, w = self._residual(facts)

@@ -19,7 +19,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -48,7 +48,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.unresolved import UnresolvedRows, score_counts
-from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
+from monitor.inference.dependence import ClusterSums, design_effect, share_in_bands, two_way_effect
 from monitor.warehouse.dialects import LABELS_BY_BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.relation import RelationError, RelationProblem
@@ -70,7 +70,7 @@ SHOWN = ("item", "label", "score", "date")
 """What is shown of a rejected row, each as text; None if it has none."""
 _WAYS: tuple[tuple[str, ...], ...] = (("item",), ("cluster",), ("item", "cluster"))
 """The columns that dependent rows share: the first alone, or all three ways where there are clusters."""
-Effects = tuple[float, ...]  # of all rows, of the predicted, of the automated ones
+Effects = tuple[float, ...]  # of all rows, the predicted, the automated ones; and how much is together
 SegmentCounts = Mapping[tuple[str, str], Mapping[str, Counts]]
 
 
@@ -329,11 +329,11 @@ class Reader:
             if label in rare:
                 continue
             chosen = {name: column[rows] for name, column in plain.items()}
-            effect, *acting = effects.get(label, (1.0, *INDEPENDENT))
+            effect, *acting, together = effects.get(label, (1.0, *INDEPENDENT, 1.0))
             counts = counts_from_groups(
                 chosen, design_effect=effect, score_is=score_is, acting_effects=(acting[0], acting[1])
             )
-            parts.setdefault(value, {})[label] = counts
+            parts.setdefault(value, {})[label] = replace(counts, together=together)
         return {value: dict(sorted(parts[value].items())) for value in sorted(parts)}
 
     def _versions(self, *, latest: bool) -> dict[str, int]:
@@ -363,7 +363,7 @@ class Reader:
     def _rank_effects(self, statements: RankedStatements, *, latest: bool) -> dict[int, float]:
         """The design effect of the rows within each rank, within items and clusters."""
         found = [self.rows.fetch(statements.ranked_dependence(*within, latest=latest)) for within in self._ways()]
-        sums = {rank: [ClusterSums.of(_row(_part(each, f"top_{rank}"), 0)) for each in found] for rank in RANKS}
+        sums = {rank: [_sums_of(each, f"top_{rank}", 0) for each in found] for rank in RANKS}
         return {rank: _effect_within(*each) for rank, each in sums.items()}
 
     def _of_items(self, sums: Arrays, *, latest: bool) -> dict[str, Counts]:
@@ -412,14 +412,20 @@ class Reader:
         return {name: _effect_of(sums, name, 0) for name in self.statements.item_metrics}
 
     def _label_effects(self, *, latest: bool) -> Mapping[str, Effects]:
-        """The design effects of each label within clusters: for all its rows, the predicted and the automated ones."""
+        """The design effects of each label within clusters: for all its rows, the predicted and the automated ones.
+
+        Last is how much of the first is between rows of one band of scores.
+        """
         if not self.statements.layout.has("cluster"):
             return {}
         sums = self.rows.fetch(self.statements.label_dependence(latest=latest))
-        return {
-            str(label): tuple(_effect_of(sums, where, index) for where in WHERES)
-            for index, label in enumerate(sums["label"])
-        }
+        bands = self.rows.fetch(self.statements.band_dependence(latest=latest))
+        within = {str(label): _sums_of(bands, "all", index) for index, label in enumerate(bands["label"])}
+        found: dict[str, Effects] = {}
+        for index, label in enumerate(map(str, sums["label"])):
+            together = rounded_effect(share_in_bands(_sums_of(sums, "all", index), within[label]))
+            found[label] = (*(_effect_of(sums, where, index) for where in WHERES), together)
+        return found
 
 
 def has_fingerprint(source: SourceConfig) -> bool:
@@ -497,7 +503,11 @@ def _effect_within(items: ClusterSums, *clusters_and_both: ClusterSums) -> float
 
 def _effect_of(sums: Arrays, part: str, index: int) -> float:
     """The design effect of one part of a row of sums; 1 if the part has no rows."""
-    return rounded_effect(design_effect(ClusterSums.of(_row(_part(sums, part), index))))
+    return rounded_effect(design_effect(_sums_of(sums, part, index)))
+
+
+def _sums_of(sums: Arrays, part: str, index: int) -> ClusterSums:
+    return ClusterSums.of(_row(_part(sums, part), index))
 
 
 def _chosen(columns: Arrays, rows: npt.NDArray[np.bool_]) -> Arrays:

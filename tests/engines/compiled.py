@@ -95,6 +95,7 @@ def statements(engine: str) -> Iterator[tuple[str, sa.Select[Any]]]:
     yield "undated", plain.undated()
     yield "examples of undated rows", plain.undated_examples()
     yield "dependence by label", plain.label_dependence(latest=False)
+    yield "dependence in bands of scores by label", plain.band_dependence(latest=False)
     yield "dependence in clusters", plain.dependence("item", "cluster", latest=False)
     yield "dependence of items", plain.item_dependence(latest=False)
     yield "ranks", ranked.ranked_groups(latest=False)

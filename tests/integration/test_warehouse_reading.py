@@ -461,6 +461,24 @@ def test_the_design_effect_is_that_of_the_definition(load: Loader, weighted: boo
         assert reading.whole_design_effect == pytest.approx(whole, rel=1e-9), engine
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_how_much_of_the_dependence_is_in_a_band_of_scores_is_that_of_the_definition(
+    load: Loader, weighted: bool
+) -> None:
+    rng, rows = np.random.default_rng(8), []
+    for item in range(120):  # two rows of one score and two others, with outcomes alike
+        scores, chance = [0.95, 0.95, 0.05, 0.5], 0.1 + 0.8 * (item % 2)
+        for copy, score in enumerate(scores):
+            cluster = None if item % 5 == 0 else f"c{item}"
+            more = {"cluster": cluster} | ({"weight": float(rng.random() + 0.2)} if weighted else {})
+            rows.append(row(f"i{item}-{copy}", "billing", score, float(rng.random() < chance), **more))
+    banded = [one | {"band": one["cluster"] and (one["cluster"], one["score"] // 0.05)} for one in rows]
+    expected = (unclipped(banded, "band") - 1) / (oracle(rows, "cluster") - 1)
+    assert 0.05 < expected < 0.95
+    for engine, reading in read_all(load(rows), source()).items():
+        assert reading.labels["billing"].together == pytest.approx(expected, rel=1e-8), engine
+
+
 def oracle(rows: Sequence[Mapping[str, Any]], key: str) -> float:
     residual = np.array([r["actual"] - r["score"] for r in rows])
     weight = np.array([r.get("weight", 1.0) for r in rows])

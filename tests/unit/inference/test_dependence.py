@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks.sampling import sums_of_rows
-from monitor.core.counts import Counts, bin_counts, counts_from_rows, pool
+from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges, pool
 from monitor.core.records import WHERES
 from monitor.history import counts_file
-from monitor.inference.dependence import ClusterSums, design_effect, two_way_effect
+from monitor.inference.dependence import ClusterSums, design_effect, share_in_bands, two_way_effect
 from monitor.inference.intervals import ece_intervals
 from monitor.inference.levels import interval
 
@@ -162,6 +162,56 @@ def test_the_effects_of_acting_rows_are_pooled_over_those_rows_and_kept_in_the_h
     again = counts_file.from_bytes(counts_file.to_bytes({(): pooled}))[()]
     assert again.acting_effects == pooled.acting_effects
     assert again.digest() == pooled.digest() != replace(pooled, acting_effects=(1.0, 1.0)).digest()
+
+
+# --- how much of it is in one band of scores
+
+
+def banded(score: np.ndarray, outcome: np.ndarray, key: np.ndarray) -> Counts:
+    """The counts of rows in clusters, with how much of their dependence is in one band, as a reading has them."""
+    sums = sums_of_rows(score, outcome, key)
+    bands = sums_of_rows(score, outcome, np.column_stack([key, np.floor(score * 20)]))
+    counts = counts_from_rows(score, outcome, design_effect=design_effect(sums))
+    return replace(counts, together=share_in_bands(sums, bands))
+
+
+def threads(seed: int, size: int, *, one_score: bool) -> Counts:
+    """1,000 rows of threads: in three of ten rows a thread has one luck. The truth is a half at every score."""
+    rng = np.random.default_rng(seed)
+    key = np.arange(1000) // size
+    score = np.round(rng.random(1000), 3)[key if one_score else slice(None)]
+    lucky = np.where(rng.random(1000) < 0.55, rng.random(1000)[key], rng.random(1000)) < 0.5
+    return banded(score, lucky.astype(float), key)
+
+
+def test_rows_of_one_score_have_all_of_their_dependence_in_a_band_and_others_hardly_any() -> None:
+    assert threads(1, 10, one_score=True).together == 1.0
+    assert threads(1, 10, one_score=False).together < 0.3
+    assert banded(*window(5, 100)).together == 1.0
+    few = banded(np.linspace(0, 0.9, 40), np.tile([0.0, 1.0], 20), np.arange(40) // 20)
+    assert (few.design_effect, few.together) == (20.0, 1.0)
+
+
+def test_the_point_of_an_ece_counts_only_the_rows_of_a_cluster_that_share_a_bin() -> None:
+    counts = threads(2, 10, one_score=False)
+    table = bin_counts(counts, equal_frequency_edges(counts, 15))
+    full = replace(table, together=1.0)
+    for form, rngs in (("analytic", []), ("bootstrap", [np.random.default_rng(3), np.random.default_rng(3)])):
+        one, other = ece_intervals([table, full], rngs, form=form)
+        assert (one.value or 0.0) > (other.value or 0.0)
+        assert (one.low, one.high) == (other.low, other.high)
+    assert (full.inside == full.n_eff).all()
+    assert (table.n_eff < table.inside).all()
+    assert (table.inside < table.n).all()
+
+
+def test_the_share_in_bands_is_pooled_kept_and_lost_with_the_effect_it_is_of() -> None:
+    one, other = (replace(threads(seed, 10, one_score=False), together=share) for seed, share in ((1, 0.2), (2, 0.6)))
+    pooled = pool([one, other])
+    assert pooled.together == pytest.approx(0.4)
+    assert counts_file.from_bytes(counts_file.to_bytes({(): pooled}))[()].together == pooled.together
+    assert pooled.where("predicted").together == pooled.together
+    assert pooled.with_design_effect(3.0).together == 1.0
 
 
 # --- effective sizes are used, rows are told
