@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -109,8 +108,11 @@ def _kept(store: Store, config: Config, found: Replay, label: str) -> Iterator[t
             continue
         span = [w for w in found.weeks if w.end > opened.start and (opened.end is None or w.start < opened.end)]
         source = opened.incident.source
-        with suppress(NothingToFit):  # the notes say which weeks are missing
+        try:
             rows = from_windows(store, Subject(source, label), span, settings_of(config.sources[source]))
+        except NothingToFit as error:
+            cli.err.print(f"what each score would have kept is not known: {error}", markup=False, soft_wrap=True)
+        else:
             yield rows, kept_from(rows.counts, config, source, label)
 
 

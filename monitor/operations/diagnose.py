@@ -48,24 +48,26 @@ def diagnoses_of(monitor: Monitor, evaluated: Evaluated, current: WindowCounts) 
     """
     facts = _SourceFacts(monitor, evaluated, current)
     found = [diagnose(facts.of(label)) for label in sorted(facts.verdicts, key=lambda label: label or "")]
-    found = list(_with_truth_share(monitor, found, current))
+    found = _with_truth_share(monitor, found, current)
     return with_labels(found, facts.verdicts, current.labels, monitor.config.evaluation)
 
 
-def _with_truth_share(monitor: Monitor, found: Sequence[Diagnosis], current: WindowCounts) -> Iterator[Diagnosis]:
-    """Each diagnosis; of a trouble with the share of what acted that has a truth, where its reading calls it scarce."""
-    rows, at = current.whole.unresolved, (current.window.schedule, current.window.start)
-    for each in found:
-        acted = rows.acting(each.label) if rows is not None and each.is_trouble else 0
-        if (
-            rows is None
-            or not acted
-            or TRUTHS_SCARCE not in {q.reason for q in monitor.store.quality(*at, each.source)}
-        ):
-            yield each
-            continue
-        share = rows.resolved_of(each.label).where("automated").rows / acted
-        yield replace(each, notes=replace(each.notes, with_truth=share))
+def _with_truth_share(monitor: Monitor, found: Sequence[Diagnosis], current: WindowCounts) -> list[Diagnosis]:
+    """The diagnoses; those of a trouble say how much of what acted has a truth, where the reading calls it scarce."""
+    rows, window = current.whole.unresolved, current.window
+    if rows is None or not any(each.is_trouble for each in found):
+        return list(found)
+    said = {each.reason for each in monitor.store.quality(window.schedule, window.start, rows.source)}
+    if TRUTHS_SCARCE not in said:
+        return list(found)
+    known = {each.label: rows.resolved_of(each.label).where("automated").rows for each in found}
+    acted = {each.label: rows.acting(each.label) for each in found if each.is_trouble}
+    return [
+        replace(each, notes=replace(each.notes, with_truth=known[each.label] / acted[each.label]))
+        if acted.get(each.label)
+        else each
+        for each in found
+    ]
 
 
 @dataclass
