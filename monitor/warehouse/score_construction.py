@@ -1,188 +1,189 @@
-"""Scores in [0, 1] from log-probabilities and votes: one function for each of :data:`CONSTRUCTIONS`.
+"""Scores in [0, 1] from log-probabilities and votes: one function of the numbers of a row for each of CONSTRUCTIONS.
 
-Every function takes rows of different lengths (:class:`~monitor.warehouse.ragged.Ragged`) and gives one score per row,
-shape (N,), NaN for an empty row. :func:`scores` parses the rows, and gives the reason for each row without a score.
+:func:`scores` parses the rows, and gives the reason for each row without a score: one broken answer stops nothing.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from enum import StrEnum
+from heapq import nlargest
+from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from monitor.core.records import ROUNDING
-from monitor.warehouse.ragged import BadArray, Floats, Ragged, RowValue, ragged
 
+Floats = npt.NDArray[np.float64]
+Row = Sequence[float]
+RowValue = str | Row | None
 Needs = Literal["token_logprobs", "label_logprobs", "votes"]
 
 
-def sequence_probability(rows: Ragged) -> Floats:
+class BadArray(StrEnum):
+    """Why no score could be made of a row. All are described in ``docs/confidence.md``."""
+
+    MISSING = "missing"
+    NOT_JSON = "not_json"
+    NOT_AN_ARRAY = "not_an_array"
+    EMPTY = "empty"
+    NOT_A_NUMBER = "not_a_number"
+    OUT_OF_RANGE = "out_of_range"
+    TOO_FEW_NUMBERS = "too_few_numbers"
+
+
+def sequence_probability(row: Row) -> float:
     """exp of the sum of the token log-probabilities: how likely the whole answer was.
 
-    >>> sequence_probability(ragged([np.log([0.5, 0.5]).tolist()])).round(6).tolist()
-    [0.25]
+    >>> round(sequence_probability([math.log(0.5), math.log(0.5)]), 6)
+    0.25
     """
-    return np.where(rows.lengths > 0, np.exp(rows.summed(rows.values)), np.nan)
+    return math.exp(math.fsum(row))
 
 
-def geometric_mean_probability(rows: Ragged) -> Floats:
+def geometric_mean_probability(row: Row) -> float:
     """exp of the mean of the token log-probabilities: the geometric mean of the token probabilities.
 
     It is 1 / perplexity.
 
-    >>> geometric_mean_probability(ragged([np.log([0.9, 0.4]).tolist()])).round(6).tolist()
-    [0.6]
+    >>> round(geometric_mean_probability([math.log(0.9), math.log(0.4)]), 6)
+    0.6
     """
-    return np.exp(rows.mean(rows.values))
+    return math.exp(mean(row))
 
 
-def mean_probability(rows: Ragged) -> Floats:
+def mean_probability(row: Row) -> float:
     """Arithmetic mean of the token probabilities.
 
-    >>> mean_probability(ragged([np.log([0.9, 0.4]).tolist()])).round(6).tolist()
-    [0.65]
+    >>> round(mean_probability([math.log(0.9), math.log(0.4)]), 6)
+    0.65
     """
-    return rows.mean(np.exp(rows.values))
+    return mean([math.exp(each) for each in row])
 
 
-def min_probability(rows: Ragged) -> Floats:
+def min_probability(row: Row) -> float:
     """The smallest token probability: an answer is as certain as its least certain token.
 
-    >>> min_probability(ragged([np.log([0.9, 0.4]).tolist()])).round(6).tolist()
-    [0.4]
+    >>> round(min_probability([math.log(0.9), math.log(0.4)]), 6)
+    0.4
     """
-    return np.exp(rows.least(rows.values))
+    return math.exp(min(row))
 
 
-def top_two_margin(rows: Ragged) -> Floats:
+def top_two_margin(row: Row) -> float:
     """Probability of the likeliest label minus that of the second; a row has one log-probability per label.
 
-    Probabilities are not normalised. NaN if a row has fewer than two labels.
+    Probabilities are not normalised.
 
-    >>> top_two_margin(ragged([np.log([0.7, 0.2, 0.1]).tolist()])).round(6).tolist()
-    [0.5]
+    >>> round(top_two_margin([math.log(0.7), math.log(0.2), math.log(0.1)]), 6)
+    0.5
     """
-    if not len(rows.values):
-        return np.full(len(rows.lengths), np.nan)
-    sorted_values = rows.values[np.lexsort((-rows.values, rows.row))]
-    first, at_least_two = rows.starts[:-1], rows.lengths >= 2
-    margin = np.full(len(rows.lengths), np.nan)
-    start = first[at_least_two]
-    margin[at_least_two] = np.exp(sorted_values[start]) - np.exp(sorted_values[start + 1])
-    return margin
+    first, second = nlargest(2, row)
+    return math.exp(first) - math.exp(second)
 
 
-def top_two_log_margin(rows: Ragged) -> Floats:
-    """1 / (1 + exp(-m)), with the :func:`log_margin` m of the two likeliest labels.
+def top_two_log_margin(row: Row) -> float:
+    """1 / (1 + exp(-m)), with the margin m of the log-probabilities of the two likeliest labels, in nats.
 
     It equals p1 / (p1 + p2), from .5 (m = 0) to 1. Unlike the difference of the probabilities it does not depend on the
-    other labels. NaN if a row has fewer than two labels.
+    other labels.
 
-    >>> top_two_log_margin(ragged([np.log([0.6, 0.2, 0.1]).tolist()])).round(6).tolist()
-    [0.75]
+    >>> round(top_two_log_margin([math.log(0.6), math.log(0.2), math.log(0.1)]), 6)
+    0.75
     """
-    return 1 / (1 + np.exp(-log_margin(rows)))
+    first, second = nlargest(2, row)
+    return 1 / (1 + math.exp(second - first))
 
 
-def log_margin(rows: Ragged) -> Floats:
-    """Log-probability of the likeliest label minus that of the second, in nats, >= 0; NaN for fewer than two labels.
-
-    >>> log_margin(ragged([np.log([0.6, 0.2, 0.1]).tolist()])).round(6).tolist()
-    [1.098612]
-    """
-    if not len(rows.values):
-        return np.full(len(rows.lengths), np.nan)
-    ordered = rows.values[np.lexsort((-rows.values, rows.row))]
-    margin = np.full(len(rows.lengths), np.nan)
-    start = rows.starts[:-1][rows.lengths >= 2]
-    margin[rows.lengths >= 2] = ordered[start] - ordered[start + 1]
-    return margin
-
-
-def label_entropy(rows: Ragged) -> Floats:
+def label_entropy(row: Row) -> float:
     """Shannon entropy over the labels in nats, from 0 to ln of their number; probabilities are normalised.
 
-    >>> label_entropy(ragged([np.log([0.5, 0.5]).tolist()])).round(6).tolist()
-    [0.693147]
+    >>> round(label_entropy([math.log(0.5), math.log(0.5)]), 6)
+    0.693147
     """
-    if not len(rows.values):
-        return np.full(len(rows.lengths), np.nan)
-    shifted = rows.values - rows.largest(rows.values)[rows.row]  # else exp(-1000) would be 0 for every label
-    total = rows.summed(np.exp(shifted))
-    share = np.exp(shifted) / total[rows.row]
-    entropy = rows.summed(-share * (shifted - np.log(total[rows.row])))
-    return np.where(rows.lengths > 0, np.maximum(entropy, 0.0), np.nan)
+    largest = max(row)
+    shifted = [each - largest for each in row]  # else exp(-1000) would be 0 for every label
+    total = math.fsum(map(math.exp, shifted))
+    return max(math.log(total) - math.fsum(math.exp(each) * each for each in shifted) / total, 0.0)
 
 
-def entropy_confidence(rows: Ragged) -> Floats:
+def entropy_confidence(row: Row) -> float:
     """1 - H / ln K: 1 if one of the K labels has all the probability, 0 if all are equally likely.
 
-    NaN if a row has fewer than two labels.
-
-    >>> entropy_confidence(ragged([np.log([0.5, 0.5]).tolist(), np.log([0.9, 0.1]).tolist()])).round(4).tolist()
-    [0.0, 0.531]
+    >>> round(entropy_confidence([math.log(0.9), math.log(0.1)]), 4)
+    0.531
     """
-    enough = rows.lengths >= 2
-    most = np.log(np.where(enough, rows.lengths, 2))
-    return np.where(enough, 1 - label_entropy(rows) / most, np.nan)
+    return 1 - label_entropy(row) / math.log(len(row))
 
 
-def vote_share(rows: Ragged) -> Floats:
-    """The share of M runs that said yes; a row has one vote (0, 1 or a score) per run.
+def mean(row: Row) -> float:
+    """The mean of some numbers; of votes (0, 1 or a score per run) the share of the runs that said yes.
 
-    >>> vote_share(ragged([[1, 1, 0, 1]])).tolist()
-    [0.75]
+    >>> mean([1, 1, 0, 1])
+    0.75
     """
-    return rows.mean(rows.values)
+    return math.fsum(row) / len(row)
 
 
-def vote_variance(rows: Ragged, less: int = 0) -> Floats:
-    """The variance of M votes with the divisor M - ``less``; NaN if that is not positive.
+def vote_variance(row: Row, less: int = 0) -> float:
+    """The variance of M votes with the divisor M - ``less``.
 
     ``less`` 0 is the variance of these votes, 1 the estimate of the variance of all runs.
 
-    >>> votes = ragged([[1, 1, 0, 1]])
-    >>> vote_variance(votes).tolist(), vote_variance(votes, less=1).tolist()
-    ([0.1875], [0.25])
+    >>> vote_variance([1, 1, 0, 1]), vote_variance([1, 1, 0, 1], less=1)
+    (0.1875, 0.25)
     """
-    centred = rows.values - rows.mean(rows.values)[rows.row]
-    divisor = rows.lengths - less
-    total = rows.summed(centred**2)
-    return np.asarray(np.divide(total, divisor, out=np.full(len(divisor), np.nan), where=divisor > 0))
+    centre = mean(row)
+    return math.fsum((vote - centre) ** 2 for vote in row) / (len(row) - less)
 
 
-def vote_consistency(rows: Ragged) -> Floats:
+def vote_consistency(row: Row) -> float:
     """1 - 4 v, with the variance v of the votes by the divisor M: 1 if all runs agree, 0 if half say yes.
 
-    >>> vote_consistency(ragged([[1, 1, 0, 1]])).tolist()
-    [0.25]
+    >>> vote_consistency([1, 1, 0, 1])
+    0.25
     """
-    return 1 - 4 * vote_variance(rows)
+    return 1 - 4 * vote_variance(row)
 
 
-def vote_consistency_sample(rows: Ragged) -> Floats:
-    """1 - 4 v, with the variance v of the votes by the divisor M - 1; 0 if that is negative.
+def vote_consistency_sample(row: Row) -> float:
+    """1 - 4 v, with the variance v of the votes by the divisor M - 1; it may be negative.
 
-    >>> vote_consistency_sample(ragged([[1, 1, 0, 1], [1, 0]])).tolist()
-    [0.0, 0.0]
+    >>> vote_consistency_sample([1, 1, 0, 1])
+    0.0
     """
-    return np.maximum(1 - 4 * vote_variance(rows, less=1), 0.0)
+    return 1 - 4 * vote_variance(row, less=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Construction:
     """One way to compute a score. ``needs`` says what a row contains, ``least`` how many numbers it must have.
 
-    ``function`` takes the rows and gives scores in [0, 1], shape (N,). ``name`` is a heading in docs/confidence.md.
+    ``function`` takes the numbers of a row; what it gives is cut to [0, 1]. ``name`` is a heading in
+    docs/confidence.md.
     """
 
     name: str
     summary: str
     needs: Needs
-    function: Callable[[Ragged], Floats]
+    function: Callable[[Row], float]
     least: int = 1
+
+    def score(self, value: RowValue) -> float | BadArray:
+        """The score of a row, or why there is none. Log-probabilities are at most 0, votes in [0, 1]."""
+        row = _numbers(value)
+        if isinstance(row, BadArray):
+            return row
+        low, high = (0.0, 1.0) if self.needs == "votes" else (-math.inf, 0.0)
+        if min(row) < low - ROUNDING or max(row) > high + ROUNDING:
+            return BadArray.OUT_OF_RANGE
+        if len(row) < self.least:
+            return BadArray.TOO_FEW_NUMBERS
+        return min(max(self.function([min(max(each, low), high) for each in row]), 0.0), 1.0)
 
 
 _ALL = (
@@ -221,7 +222,7 @@ _ALL = (
         top_two_log_margin,
         least=2,
     ),
-    Construction("vote_share", "Share of the runs that said yes", "votes", vote_share),
+    Construction("vote_share", "Share of the runs that said yes", "votes", mean),
     Construction(
         "vote_consistency", "1 less four times the variance of the votes, divisor M", "votes", vote_consistency
     ),
@@ -249,7 +250,7 @@ def scores(method: str, values: Sequence[RowValue]) -> Scored:
     """The score of each row by one construction; a row without a score has NaN and a reason.
 
     ``values`` has a JSON array as text, a list of numbers, or None for each row. Log-probabilities are natural
-    logarithms, at most 0; votes lie in [0, 1]. Raises ValueError for an unknown method.
+    logarithms. Raises ValueError for an unknown method.
 
     >>> found = scores("min_probability", ["[-0.1, -0.7]", None, "[0.3]"])
     >>> found.score.round(4).tolist(), [str(reason) for reason in found.reasons.values()]
@@ -257,15 +258,31 @@ def scores(method: str, values: Sequence[RowValue]) -> Scored:
     """
     if method not in CONSTRUCTIONS:
         raise ValueError(f"{method!r} is no construction; choose one of: {', '.join(CONSTRUCTIONS)}")
-    construction = CONSTRUCTIONS[method]
-    rows = _within_range(ragged(values), construction.needs)
-    rows = rows.without((rows.lengths > 0) & (rows.lengths < construction.least), BadArray.TOO_FEW_NUMBERS)
-    return Scored(np.clip(construction.function(rows), 0.0, 1.0), dict(sorted(rows.reasons.items())))
+    found = [CONSTRUCTIONS[method].score(value) for value in values]
+    reasons = {place: each for place, each in enumerate(found) if isinstance(each, BadArray)}
+    return Scored(np.array([math.nan if isinstance(each, BadArray) else each for each in found]), reasons)
 
 
-def _within_range(rows: Ragged, needs: Needs) -> Ragged:
-    low, high = (0.0, 1.0) if needs == "votes" else (-np.inf, 0.0)
-    outside = (rows.values < low - ROUNDING) | (rows.values > high + ROUNDING)
-    wrong = np.bincount(rows.row, weights=outside, minlength=len(rows.lengths)) > 0
-    kept = rows.without(wrong, BadArray.OUT_OF_RANGE)
-    return Ragged(np.clip(kept.values, low, high), kept.starts, kept.reasons)
+def _numbers(value: Any) -> list[float] | BadArray:
+    """The numbers of a row, or why there are none."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return BadArray.NOT_JSON
+        if isinstance(value, str):
+            return BadArray.NOT_AN_ARRAY
+    if value is None:
+        return BadArray.MISSING
+    if not isinstance(value, (Sequence, np.ndarray)):
+        return BadArray.NOT_AN_ARRAY
+    if not len(value):
+        return BadArray.EMPTY
+    return list(value) if all(map(_is_number, value)) else BadArray.NOT_A_NUMBER
+
+
+def _is_number(value: Any) -> bool:
+    # `true` is no number, and neither are NaN and Infinity, which Python's JSON parser accepts
+    if type(value) is float or isinstance(value, np.floating):
+        return math.isfinite(value)
+    return type(value) is int and abs(value) < 2**53

@@ -7,14 +7,12 @@ in other sources.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
@@ -24,13 +22,9 @@ from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dates import instant_of
 from monitor.warehouse.dialects import FIRST, NUMERIC, Kind
 from monitor.warehouse.duckdb import DuckDB
-from monitor.warehouse.ragged import BadArray
 from monitor.warehouse.relation import from_clause
-from monitor.warehouse.score_construction import scores
+from monitor.warehouse.score_construction import BadArray, scores
 from monitor.warehouse.statements import Statements
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Asked = TypeVar("Asked", bound=Statements)
 CHUNK = 50_000
@@ -118,26 +112,12 @@ def _date_text(value: Any) -> str | None:
 
 
 def _insert(local: sa.Connection, layout: Layout, columns: dict[str, list[Any]]) -> None:
+    """Add rows as texts, of which DuckDB makes what each column has: so NaN and NULL stay apart."""
     import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
 
     driver: Any = local.connection.driver_connection
-    names = list(layout.columns)
-    frame = pd.DataFrame({layout.columns[name].name: _series(layout, name, columns[name]) for name in names})
-    frame["malformed"] = np.array([score is not None and math.isnan(score) for score in columns["score"]])
-    picked = [
-        f"CASE WHEN malformed THEN 'NaN'::DOUBLE ELSE {_quoted(layout.columns[name].name)} END"
-        if name == "score"
-        else _quoted(layout.columns[name].name)
-        for name in names
-    ]
-    driver.register("chunk", frame)
-    driver.execute(f"INSERT INTO {_TABLE} SELECT {', '.join(picked)} FROM chunk")
+    texts = ([None if value is None else str(value) for value in columns[name]] for name in layout.columns)
+    frame = pd.DataFrame({place: pd.Series(values, dtype="object") for place, values in enumerate(texts)})
+    driver.register("chunk", frame.add_prefix("c"))
+    driver.execute(f"INSERT INTO {_TABLE} SELECT * FROM chunk")
     driver.unregister("chunk")
-
-
-def _series(layout: Layout, name: str, values: list[Any]) -> pd.Series[Any]:
-    import pandas as pd  # noqa: PLC0415 - as above
-
-    if layout.columns[name].kind == "number":
-        return pd.Series([None if value is None else float(value) for value in values], dtype="Float64")
-    return pd.Series([None if value is None else str(value) for value in values], dtype="object")
