@@ -42,23 +42,16 @@ class Header:
 
 def head_of(path: str) -> list[str]:
     """The first lines of a file, also of a gzip file; none if it is empty. Raises :class:`UnreadableFile`."""
-    with _readable(path), opened(path) as file:
+    with readable(path), opened(path) as file:
         head = file.read(HEAD_BYTES)
     if head.startswith(_UTF_16):
         raise not_in_utf8(path, "iconv -f utf-16 -t utf-8", "UTF-16")
     return lines_of(head.decode("utf-8-sig", errors="surrogateescape"), whole=len(head) < HEAD_BYTES)
 
 
-def check_packed(path: str) -> None:
-    """Raise :class:`UnreadableFile` if a gzip file is damaged, which DuckDB does not look at."""
-    if path.lower().endswith(".gz"):
-        with _readable(path), opened(path) as file:
-            while file.read(HEAD_BYTES):
-                pass
-
-
 @contextmanager
-def _readable(path: str) -> Iterator[None]:
+def readable(path: str) -> Iterator[None]:
+    """Raise :class:`UnreadableFile` for a file that cannot be opened, or is no whole gzip file."""
     try:
         yield
     except (OSError, EOFError, zlib.error) as error:
@@ -101,17 +94,6 @@ def header_of(path: str, lines: Sequence[str]) -> Header | None:
         return None
     remedy = "the first line names the columns, separated by comma, semicolon, tab or |"
     raise UnreadableFile(f"{path} has no line of names: it begins with {_shortened(some)}", remedy)
-
-
-def check_names(path: str, header: Header, lines: Sequence[str]) -> None:
-    """Raise :class:`UnreadableFile` if most of a file's first lines have more values than there are names."""
-    reader = csv.reader((f"{line}\n" for line in lines[header.before :]), delimiter=header.separator)
-    try:
-        long = [reader.line_num if any(row[len(header.names) :]) else 0 for row in reader if row][1:]
-    except csv.Error:  # a wrong quote, which is looked for later
-        return
-    if (many := sum(map(bool, long))) > len(long) - many:
-        raise misnamed(path, header, header.before + next(filter(None, long)))
 
 
 def misnamed(path: str, header: Header, first: int) -> UnreadableFile:

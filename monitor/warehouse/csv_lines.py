@@ -9,44 +9,27 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
 from typing import Any
 
 from monitor.config.relation import CsvFiles, CsvPart, TableName, literal
-from monitor.warehouse.csv_header import (
-    QUOTED,
-    Header,
-    check_names,
-    check_packed,
-    head_of,
-    header_of,
-    lines_of,
-    not_in_utf8,
-)
-from monitor.warehouse.csv_rejects import (
-    EXPLICIT,
-    NO_LINES,
-    ONE_THREAD,
-    PADDED,
-    Attempt,
-    UnreadableLines,
-    attempt,
-    characters_of,
-    check,
-    has_two_line_ends,
-    lines_of_file,
-    unreadable,
-)
+from monitor.warehouse.csv_header import QUOTED, Header, head_of, header_of, lines_of, not_in_utf8, opened, readable
+from monitor.warehouse.csv_rejects import FileRows, UnreadableLine, check, look_at
 from monitor.warehouse.parquet_types import visible_files
 from monitor.warehouse.relation import UnreadableFile, select_of
 
 COPIED_BYTES = 64 * 2**20
 """CSV files of at most this many bytes on the disk are read once a session."""
 _ESCAPES = ('"', "\\")
-_HEAD_LINES = 1_000
+_HEAD_LINES, _CHUNK = 1_000, 10_000
+_EXPLICIT = "auto_detect = false"
+_SHORT = ("null_padding = true", "ignore_errors = true")
+_ONE_THREAD = "parallel = false"
+"""Several threads would take a line break in quotes for the end of a short line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +37,7 @@ class CsvRows:
     """The rows of CSV files as a relation, and their lines that are no rows."""
 
     relation: CsvFiles | TableName
-    unreadable: UnreadableLines = NO_LINES
+    unreadable: tuple[UnreadableLine, ...] = ()
 
 
 def csv_rows(driver: Any, path: str, table: str) -> CsvRows:
@@ -72,31 +55,51 @@ def csv_rows(driver: Any, path: str, table: str) -> CsvRows:
     files = CsvFiles(path, _merged(_part(each, header) for each, header in headers.items()))
     if _fits(driver, files, into):
         return CsvRows(TableName((into,)) if into else files)
-    found = [_of_file(driver, each, head, f"{table}_lines_{n}") for n, (each, head) in enumerate(headers.items())]
+    found = [_of_file(driver, each, header) for each, header in headers.items()]
     files = CsvFiles(path, _merged(part for part, _ in found))
     if into:
         driver.execute(f"CREATE TEMP TABLE {into} AS {select_of(files)}")
-    return CsvRows(TableName((into,)) if into else files, sum((lines for _, lines in found), NO_LINES))
+    return CsvRows(TableName((into,)) if into else files, tuple(line for _, lines in found for line in lines))
 
 
 def _head(driver: Any, path: str) -> Sequence[str]:
     """The first lines of a file. Raises :class:`UnreadableFile`."""
     if not path.lower().endswith(".zst"):
         return head_of(path)
+    return lines_of("".join(_packed_lines(driver, path, f"LIMIT {_HEAD_LINES}")).removeprefix("\ufeff"), whole=True)
+
+
+def _lines(driver: Any, path: str) -> Iterator[str]:
+    """The lines of a file with their ends, also of a packed one. Bytes that are no UTF-8 become surrogates."""
+    if path.lower().endswith(".zst"):
+        yield from _packed_lines(driver, path)
+        return
+    with readable(path), io.TextIOWrapper(opened(path), "utf-8-sig", "surrogateescape", newline="") as file:
+        yield from file
+
+
+def _packed_lines(driver: Any, path: str, limit: str = "") -> Iterator[str]:
+    """The lines of a file that only DuckDB unpacks, by a separator that no text has."""
     import duckdb  # noqa: PLC0415 - other engines do without it
 
+    options = (
+        _EXPLICIT, "header = false", "delim = chr(1)", "quote = ''", "escape = ''", "strict_mode = false",
+        "columns = {'line': 'VARCHAR'}",
+    )  # fmt: skip
     try:
-        rows = driver.execute(f"SELECT line FROM {lines_of_file(path)} LIMIT {_HEAD_LINES}").fetchall()
+        read = f"read_csv({literal(escape(path))}, {', '.join(options)})"
+        rows = driver.execute(f"SELECT line FROM {read} {limit}")
+        while chunk := rows.fetchmany(_CHUNK):
+            yield from (f"{line or ''}\n" for (line,) in chunk)
     except duckdb.InvalidInputException as error:
-        raise not_in_utf8(f"one of the first lines of {path}") from error
-    return lines_of("\n".join(line or "" for (line,) in rows).removeprefix("\ufeff"), whole=True)
+        raise not_in_utf8(f"one of the lines of {path}") from error
 
 
 def _part(path: str, header: Header, *more: str, quote: str = '"', escaped: str = '"') -> CsvPart:
-    """A file in which each line has as many fields as the line of names, or with :data:`PADDED` fewer."""
+    """A file in which each line has as many fields as the line of names, or with :data:`_SHORT` fewer."""
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header.names)
     quoting = (f"quote = {literal(quote)}", f"escape = {literal(escaped)}")
-    return CsvPart((escape(path),), (EXPLICIT, f"columns = {{{columns}}}", *_division(header), *quoting, *more))
+    return CsvPart((escape(path),), (_EXPLICIT, f"columns = {{{columns}}}", *_division(header), *quoting, *more))
 
 
 def _detected(path: str, header: Header) -> CsvPart:
@@ -113,7 +116,7 @@ def _merged(parts: Iterable[CsvPart]) -> tuple[CsvPart, ...]:
     """Files that are read alike as one part. A file whose quotes are detected stays alone."""
     found: dict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = {}
     for part in parts:
-        alone = () if EXPLICIT in part.options else part.paths
+        alone = () if _EXPLICIT in part.options else part.paths
         found.setdefault((part.options, alone), []).extend(part.paths)
     return tuple(CsvPart(tuple(paths), options) for (options, _), paths in found.items())
 
@@ -123,55 +126,51 @@ def _fits(driver: Any, files: CsvFiles, into: str | None = None) -> bool:
 
     Raises :class:`UnreadableFile` for a file that ends too early.
     """
+    rows = select_of(files)
+    return _answer(driver, f"CREATE TEMP TABLE {into} AS {rows}" if into else _count(rows)) is not None
+
+
+def _count(rows: str) -> str:
+    return f"SELECT count(*), count(COLUMNS(*)) FROM ({rows})"  # count(*) alone would look at no value
+
+
+def _answer(driver: Any, statement: str) -> int | None:
+    """The first number that DuckDB answers; None if lines do not fit."""
     import duckdb  # noqa: PLC0415 - as above
 
-    rows = select_of(files)
-    statement = f"CREATE TEMP TABLE {into} AS {rows}" if into else f"SELECT count(COLUMNS(*)) FROM ({rows})"
     try:
-        driver.execute(statement).fetchall()
+        ((number, *_),) = driver.execute(statement).fetchall()
     except duckdb.InvalidInputException:
-        return False
+        return None
     except duckdb.IOException as error:
         raise UnreadableFile(str(error).splitlines()[0], "write the file again") from error
-    return True
+    return int(number)
 
 
-def _of_file(driver: Any, path: str, header: Header, kept: str) -> tuple[CsvPart, UnreadableLines]:
-    """How one file is read, and its lines that are no rows, in a table named ``kept``. Raises UnreadableFile."""
-    import duckdb  # noqa: PLC0415 - as above
-
+def _of_file(driver: Any, path: str, header: Header) -> tuple[CsvPart, Sequence[UnreadableLine]]:
+    """How one file is read, and its lines that are no rows. Raises UnreadableFile."""
     for part in (_part(path, header), _detected(path, header)):
         if _fits(driver, CsvFiles(path, (part,))):
-            return part, NO_LINES
-    check_packed(path)
-    check_names(path, header, _head(driver, path))
-    try:
-        found = _padded(driver, path, header, kept)
-    except duckdb.InvalidInputException as error:
-        return _without_quotes(driver, path, header, str(error)), NO_LINES
-    check(driver, path, header, found)
-    return replace(found.part, options=(*found.part.options, "ignore_errors = true")), unreadable(path, header, found)
-
-
-def _padded(driver: Any, path: str, header: Header, kept: str) -> Attempt:
-    """A file whose lines may be short. A quote within quotes is doubled, or else has a backslash before it."""
-    first, other = (_part(path, header, PADDED, ONE_THREAD, escaped=each) for each in _ESCAPES)
-    found = attempt(driver, first, kept)
-    if found.has_wrong_quotes:
-        return min((found, attempt(driver, other, f"{kept}_escaped")), key=lambda each: each.rejected)
-    return found
-
-
-def _without_quotes(driver: Any, path: str, header: Header, error: str) -> CsvPart:
-    """How a file is read whose lines end in two ways. Raises :class:`UnreadableFile`.
-
-    DuckDB then finds neither a wrong quote nor a line with too many fields, so there must be none.
-    """
-    characters = characters_of(driver, path, header.separator)
-    part = _part(path, header, PADDED, "strict_mode = false", quote="", escaped="")
-    if not characters.quotes and characters.separators < len(header.names) and _fits(driver, CsvFiles(path, (part,))):
-        return part
-    if has_two_line_ends(path):
+            return part, ()
+    escaped, seen = _seen(driver, path, header)
+    check(path, header, seen)
+    ways = [_part(path, header, *_SHORT, _ONE_THREAD, escaped=escaped)]
+    if not seen.has_quotes and not seen.unreadable:  # where lines end in two ways, DuckDB reads them only so
+        ways.append(_part(path, header, *_SHORT, "strict_mode = false", quote="", escaped=""))
+    for part in ways:
+        if _answer(driver, _count(select_of(CsvFiles(path, (part,))))) == seen.rows:
+            return part, seen.unreadable
+    if len(seen.line_ends - {""}) > 1:
         remedy = f"write all of them in one way (sed -i 's/\\r$//' {path})"
         raise UnreadableFile(f"{path} has line ends of two kinds, those of Windows and of Unix", remedy)
-    raise UnreadableFile(f"{path} cannot be read: {error.strip().splitlines()[0]}", QUOTED)
+    raise UnreadableFile(f"{path} cannot be read: DuckDB does not find its {seen.rows:,} rows", QUOTED)
+
+
+def _seen(driver: Any, path: str, header: Header) -> tuple[str, FileRows]:
+    """How quotes are escaped, and what the file holds. A quote within quotes is doubled, or has a backslash before."""
+    doubled, *others = _ESCAPES
+    found = {doubled: look_at(path, _lines(driver, path), header, doubled)}
+    if any(found[doubled].wrong_quotes):
+        found |= {other: look_at(path, _lines(driver, path), header, other) for other in others}
+    best = min(found, key=lambda each: found[each].wrong_quotes)
+    return best, found[best]

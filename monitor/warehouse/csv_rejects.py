@@ -1,243 +1,146 @@
-"""Lines of a CSV file that are no rows: which they are, and whether a file can be read without them."""
+"""Lines of a CSV file that are no rows, as Python's own reader of CSV finds them.
+
+DuckDB leaves such lines out, but does not say of each way to read a file what it lost. So the file is read here too:
+which lines are no rows, and how many rows DuckDB has to find.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from glob import escape
-from typing import Any
+import csv
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
 
-from monitor.config.relation import CsvFiles, CsvPart, literal
-from monitor.warehouse.csv_header import Header, misnamed, not_in_utf8, opened
-from monitor.warehouse.dates import BEFORE_ZONE, ISO
-from monitor.warehouse.relation import UnreadableFile, select_of
+from monitor.core.records import Window
+from monitor.warehouse.csv_header import Header, misnamed, not_in_utf8
+from monitor.warehouse.dates import instant_by, instant_of
+from monitor.warehouse.relation import UnreadableFile
 
-SHOWN = 20
-EXPLICIT = "auto_detect = false"
-PADDED = "null_padding = true"
-ONE_THREAD = "parallel = false"
-"""Several threads would take a line break in quotes for the end of a short line."""
+MOST_BYTES = 2_000_000
+"""DuckDB reads no longer line."""
+TOO_LONG, TOO_MANY, WRONG_QUOTE = "more than 2,000,000 bytes", "more fields than names", "text after a closing quote"
 _CLOSED = "close the quote, or double it if it is part of the value"
-_REJECTS, _SCANS = "calmon_csv_rejects", "calmon_csv_scans"
-_REJECTING = f"store_rejects = true, rejects_table = '{_REJECTS}', rejects_scan = '{_SCANS}'"
-_MOST_MISSING = 1_000_000
-_ENCODING, _QUOTE = "INVALID ENCODING", "UNQUOTED VALUE"
-_FIRST = f"""\
-SELECT line, position, kind, csv_line FROM (
-    SELECT *, row_number() OVER (ORDER BY line) AS place, row_number() OVER (PARTITION BY kind ORDER BY line) AS of_kind
-    FROM (
-        SELECT
-            line, min(line_byte_position) AS position, first(csv_line) AS csv_line,
-            CASE WHEN bool_or(error_type = '{_QUOTE}') THEN '{_QUOTE}' ELSE first(error_type) END AS kind
-        FROM {_REJECTS} GROUP BY line
-    )
-)
-WHERE place <= {SHOWN} OR of_kind = 1 OR kind = '{_QUOTE}' AND trim(csv_line, chr(10)) LIKE '%' || chr(10) || '%'
-ORDER BY line"""
-_WHY = {
-    "TOO MANY COLUMNS": "more fields than names", _QUOTE: "text after a closing quote",
-    "LINE SIZE OVER MAXIMUM": "more than 2,000,000 bytes",
-}  # fmt: skip
-_CHUNK = 2**20
+csv.field_size_limit(2 * MOST_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadableLine:
-    """A line of a file that is no row: its number from 1, and why not."""
+    """A line of a file that is no row: its number from 1, why not, and its text."""
 
     path: str
     line: int
     why: str
+    text: str
+    header: Header
+
+    def moments(self, column: str, form: str | None) -> Iterator[datetime]:
+        """The dates of the line where ``column`` may be; ``form`` is that of dates that are no ISO dates.
+
+        Values beyond the names move the column to the right by as many places at most. Any place counts where the file
+        has no such column, or the line no more values than names.
+        """
+        values, names = self.text.split(self.header.separator), [name.casefold() for name in self.header.names]
+        beyond = len(values) - len(names)
+        if column.casefold() in names and beyond > 0:
+            place = names.index(column.casefold())
+            values = values[place : place + beyond + 1]
+        for value in (value.strip(' "\r\n') for value in values):
+            moment = instant_of(value) or (None if form is None else instant_by(value, form))
+            if moment is not None:
+                yield moment
 
 
-@dataclass(frozen=True, slots=True)
-class KeptLines:
-    """The text of all lines of a file that are no rows, in the temporary table ``table``, and how it is divided."""
-
-    table: str
-    separator: str
-    names: tuple[str, ...]
+def lines_between(lines: Iterable[UnreadableLine], column: str, form: str | None, window: Window) -> int:
+    """How many of these lines have a date in the window where ``column`` may be."""
+    return sum(any(window.start <= each < window.end for each in line.moments(column, form)) for line in lines)
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableLines:
-    """How many lines are no rows, the first of them, and where all of them are kept for as long as the session."""
+@dataclass(slots=True)
+class FileRows:
+    """What a file holds: its rows, the lines that are no rows, and how the lines of rows end.
 
-    lines: int = 0
-    first: tuple[UnreadableLine, ...] = ()
-    kept: tuple[KeptLines, ...] = ()
-
-    def __add__(self, other: UnreadableLines) -> UnreadableLines:
-        first = (*self.first, *other.first)[:SHOWN]
-        return UnreadableLines(self.lines + other.lines, first, (*self.kept, *other.kept))
-
-
-NO_LINES = UnreadableLines()
-
-
-@dataclass(frozen=True, slots=True)
-class Rejected:
-    """A line that DuckDB rejects: its number if breaks in quotes do not count, its place in bytes, why, and itself."""
-
-    number: int
-    position: int
-    kind: str
-    line: str
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One way to read one file: how many rows and missing values DuckDB reads, and how many lines it rejects.
-
-    ``first`` has the first lines that it rejects, the first of each kind, and those that took others with them.
-    ``table`` has the text of all that it rejects, "" if it was not kept.
+    ``unended`` is the line of a quote that took other lines with it, from which on nothing is known.
     """
 
-    part: CsvPart
-    rows: int
-    missing: int
-    rejected: int
-    first: Sequence[Rejected]
-    table: str = ""
+    rows: int = 0
+    unreadable: list[UnreadableLine] = field(default_factory=list)
+    line_ends: set[str] = field(default_factory=set)
+    has_quotes: bool = False
+    unended: int | None = None
 
     @property
-    def has_wrong_quotes(self) -> bool:
-        """Whether a line was rejected for its quotes."""
-        return any(each.kind == _QUOTE for each in self.first)
+    def wrong_quotes(self) -> tuple[bool, int]:
+        """How much this way to read quotes does not fit; the least is the best."""
+        return self.unended is not None, sum(each.why == WRONG_QUOTE for each in self.unreadable)
 
 
-@dataclass(frozen=True, slots=True)
-class Characters:
-    """How many quotes a file has, how many of its lines have an odd number, and how many separators one has at most."""
+def look_at(path: str, lines: Iterable[str], header: Header, escaped: str) -> FileRows:
+    """Read a file, in which a quote within quotes is doubled, or has the character ``escaped`` before it.
 
-    quotes: int
-    odd: int
-    separators: int
-
-
-def attempt(driver: Any, part: CsvPart, table: str = "") -> Attempt:
-    """Read a file without the lines that do not fit, which are kept in ``table``.
-
-    Raises duckdb.InvalidInputException.
+    Raises :class:`UnreadableFile` for a line that is not in UTF-8.
     """
-    reading = select_of(CsvFiles("", (replace(part, options=(*part.options, _REJECTING)),)))
+    seen, of_row = FileRows(), list[str]()
+    taken = _as_doubled(islice(lines, header.before, None), of_row, header.separator, escaped)
+    reader = csv.reader(taken, delimiter=header.separator, strict=True)
+    with suppress(csv.Error):  # the names were read before, less strictly
+        next(reader)
+    while seen.unended is None:
+        of_row.clear()
+        number = header.before + reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            why = _why_not(seen, of_row, number, str(error))
+        else:
+            why = TOO_MANY if any(row[len(header.names) :]) else None
+        text = "".join(of_row)
+        why = TOO_LONG if _bytes_of(text, f"line {number} of {path}") > MOST_BYTES else why
+        seen.has_quotes = seen.has_quotes or '"' in text
+        seen.line_ends.add(text[len(text.rstrip("\r\n")) :])
+        if why:
+            seen.unreadable.append(UnreadableLine(path, number, why, text, header))
+        else:
+            seen.rows += bool(text.strip("\r\n"))
+    return seen
+
+
+def check(path: str, header: Header, seen: FileRows) -> None:
+    """Raise :class:`UnreadableFile` if a quote took other lines with it, or if most lines are no rows."""
+    if seen.unended is not None:
+        raise UnreadableFile(f"line {seen.unended} of {path} has a quoted value that does not end", _CLOSED)
+    if len(seen.unreadable) > seen.rows:
+        raise misnamed(path, header, seen.unreadable[0].line)
+
+
+def _as_doubled(lines: Iterable[str], of_row: list[str], separator: str, escaped: str) -> Iterator[str]:
+    """The lines, each of which is added to ``of_row``, with quotes within quotes doubled.
+
+    Blanks around quotes are left out, which DuckDB does not heed.
+    """
+    apart = re.escape(separator)
+    blanks = re.compile(rf'(?:^|(?<={apart})) +"|" +(?={apart}|[\r\n]|$)')
+    for line in lines:
+        of_row.append(line)
+        plain = blanks.sub('"', line) if ' "' in line or '" ' in line else line
+        if escaped != '"' and escaped in plain:
+            plain = re.sub(rf"{re.escape(escaped)}(.)", lambda part: '""' if part[1] == '"' else part[1], plain)
+        yield plain
+
+
+def _why_not(seen: FileRows, of_row: list[str], number: int, error: str) -> str | None:
+    """Why lines are no row. A last line may end within a value: it is a row without it."""
+    if len(of_row) > 1:
+        seen.unended = number
+    return None if "end of data" in error else WRONG_QUOTE
+
+
+def _bytes_of(text: str, where: str) -> int:
     try:
-        # count(*) alone would look at no value
-        ((rows, *known),) = driver.execute(f"SELECT count(*), count(COLUMNS(*)) FROM ({reading})").fetchall()
-        ((rejected,),) = driver.execute(f"SELECT count(DISTINCT line) FROM {_REJECTS}").fetchall()
-        first = driver.execute(_FIRST).fetchall()
-        if table:
-            kept = f"SELECT first(csv_line) AS line FROM {_REJECTS} GROUP BY line"
-            driver.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS {kept}")
-    finally:
-        for name in (_REJECTS, _SCANS):
-            driver.execute(f"DROP TABLE IF EXISTS {name}")
-    missing = rows * len(known) - sum(known)
-    return Attempt(part, rows, missing, rejected, [Rejected(*each) for each in first], table)
-
-
-def check(driver: Any, path: str, header: Header, found: Attempt) -> None:
-    """Raise :class:`UnreadableFile` if lines may be lost without being counted, or if most lines are no rows."""
-    for each in (each for each in found.first if each.kind == _ENCODING):
-        raise not_in_utf8(f"line {_line_numbers(path, [each])[0]} of {path}")
-    for each in (*found.first, *_wrong_quotes(driver, path, found)):
-        if each.kind == _QUOTE and "\n" in each.line.strip():  # it took all lines up to the next quote
-            where = f"line {_line_numbers(path, [each])[0]} of {path}"
-            raise UnreadableFile(f"{where} has a quoted value that does not end", _CLOSED)
-    if found.rejected > found.rows:
-        raise misnamed(path, header, _line_numbers(path, found.first[:1])[0])
-
-
-def _wrong_quotes(driver: Any, path: str, found: Attempt) -> Sequence[Rejected]:
-    """Lines with quotes that do not end, or end too early.
-
-    Where short lines are allowed, DuckDB takes the rest of the file for a value that does not end, and rejects nothing.
-    To have the short lines rejected too takes 10 s for a million of their missing values.
-    """
-    characters = characters_of(driver, path)
-    if not characters.odd:
-        return ()
-    if found.missing > _MOST_MISSING:
-        if characters.quotes % 2:
-            raise UnreadableFile(f"a quoted value of {path} does not end", _CLOSED)
-        return ()
-    strict = tuple(option for option in found.part.options if option not in (PADDED, ONE_THREAD))
-    return attempt(driver, CsvPart(found.part.paths, strict)).first
-
-
-def unreadable(path: str, header: Header, found: Attempt) -> UnreadableLines:
-    """The lines of one file that are no rows."""
-    shown = found.first[:SHOWN]
-    numbered = zip(_line_numbers(path, shown), shown, strict=True)
-    first = (UnreadableLine(path, line, _WHY.get(each.kind, each.kind)) for line, each in numbered)
-    kept = (KeptLines(found.table, header.separator, header.names),) if found.rejected else ()
-    return UnreadableLines(found.rejected, tuple(first), kept)
-
-
-def lines_between(kept: KeptLines, column: str, form: str | None, start: datetime, end: datetime) -> str:
-    """A SELECT of the number of lines with a date from ``start`` to before ``end``, where ``column`` may be.
-
-    Values beyond the names move the column to the right by as many places at most. Any place counts where the file has
-    no such column, or the line no more values than names. ``form`` is the form of dates that are no ISO dates.
-    """
-    names = [name.casefold() for name in kept.names]
-    place = names.index(column.casefold()) + 1 if column.casefold() in names else 0
-    some = f"list_slice(pieces, {place}, {place} + len(pieces) - {len(names)})"
-    looked_at = f"CASE WHEN {place} > 0 AND len(pieces) > {len(names)} THEN {some} ELSE pieces END"
-    since, until = (f"'{each.astimezone(UTC):%Y-%m-%d %H:%M:%S.%f}+00'::TIMESTAMPTZ" for each in (start, end))
-    return f"""\
-WITH divided AS (SELECT string_split(line, {literal(kept.separator)}) AS pieces FROM {kept.table}),
-    dated AS (SELECT [{_moment(form)} FOR piece IN {looked_at}] AS moments FROM divided)
-SELECT count(*) FROM dated WHERE len([each FOR each IN moments IF each >= {since} AND each < {until}]) > 0"""
-
-
-def _moment(form: str | None) -> str:
-    """The date that ``piece`` is, or NULL."""
-    bare = "trim(piece, ' \"' || chr(13) || chr(10))"
-    plain = f"regexp_replace(upper(replace({bare}, ',', '.')), {literal(BEFORE_ZONE)}, '\\1')"
-    iso = f"CASE WHEN regexp_full_match({bare}, {literal(ISO)}) THEN try_cast({plain} AS TIMESTAMPTZ) END"
-    return iso if form is None else f"coalesce({iso}, try_strptime({bare}, {literal(form)})::TIMESTAMPTZ)"
-
-
-def _line_numbers(path: str, rejected: Sequence[Rejected]) -> list[int]:
-    """The numbers of lines in their file, from 1. DuckDB counts a row with line breaks in quotes as one line."""
-    if path.lower().endswith(".zst"):
-        return [each.number for each in rejected]
-    found, breaks, passed = [], 0, 0
-    with opened(path) as file:
-        for each in rejected:
-            position = each.position + each.line.startswith("\n")  # the second half of a Windows line end
-            while passed < position and (chunk := file.read(min(_CHUNK, position - passed))):
-                breaks, passed = breaks + chunk.count(b"\n"), passed + len(chunk)
-            found.append(breaks + 1 if breaks else each.number)
-    return found
-
-
-def has_two_line_ends(path: str) -> bool:
-    """Whether some lines of a file end as those of Windows, and others as those of Unix."""
-    if path.lower().endswith(".zst"):
-        return False
-    unix, windows, last = 0, 0, b""
-    with opened(path) as file:
-        while chunk := file.read(_CHUNK):
-            unix, windows = unix + chunk.count(b"\n"), windows + (last + chunk).count(b"\r\n")
-            last = chunk[-1:]
-    return 0 < windows < unix
-
-
-def characters_of(driver: Any, path: str, separator: str = ",") -> Characters:
-    """What a file has of the characters that divide it, without lines that no text can be made of."""
-    quotes, separators = (f"length(line) - length(replace(line, {literal(each)}, ''))" for each in ('"', separator))
-    counts = f"sum({quotes}), count_if(({quotes}) % 2 = 1), max({separators})"
-    found = driver.execute(f"SELECT {counts} FROM {lines_of_file(path, 'ignore_errors = true')}").fetchone()
-    return Characters(*(int(each or 0) for each in found))
-
-
-def lines_of_file(path: str, *more: str) -> str:
-    """The lines of a file as a relation with one column, by a separator that no text has."""
-    options = (
-        EXPLICIT, "header = false", "delim = chr(1)", "quote = ''", "escape = ''", "strict_mode = false",
-        "columns = {'line': 'VARCHAR'}", *more,
-    )  # fmt: skip
-    return f"read_csv({literal(escape(path))}, {', '.join(options)})"
+        return len(text.encode())
+    except UnicodeEncodeError as error:  # bytes that are no text
+        raise not_in_utf8(where) from error

@@ -97,11 +97,16 @@ def form_of(value: object) -> Numbers | str | None:
 
 def fits(text: str, pattern: str) -> bool:
     """Whether a text is a date in a form of strptime."""
+    return instant_by(text, pattern) is not None
+
+
+def instant_by(text: str, pattern: str) -> datetime | None:
+    """The moment of a text in a form of strptime; None if it has another. Without a zone it is UTC."""
     try:
-        datetime.strptime(text, pattern)  # noqa: DTZ007 - only whether it can be read
+        moment = datetime.strptime(text, pattern)  # noqa: DTZ007 - a zone is added
     except ValueError:
-        return False
-    return True
+        return None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
 
 
 def is_iso(text: str) -> bool:

@@ -20,8 +20,7 @@ from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.relation import Relation, literal
-from monitor.core.records import Window
-from monitor.warehouse.csv_rejects import UnreadableLines
+from monitor.warehouse.csv_rejects import UnreadableLine
 from monitor.warehouse.relation import from_clause
 
 WHOLE = re.compile(r"^(-?\d+)\.0*$", re.ASCII)
@@ -99,15 +98,9 @@ class Dialect:
         """A FROM clause of the relation, from which several statements may select."""
         return from_clause(relation, name)
 
-    def unreadable_lines(self, connection: sa.Connection) -> Mapping[str, UnreadableLines]:
+    def unreadable_lines(self, connection: sa.Connection) -> Mapping[str, Sequence[UnreadableLine]]:
         """The lines that are no rows of the files that a connection has read, by path."""
         return {}
-
-    def lines_between(
-        self, connection: sa.Connection, lines: UnreadableLines, column: str, form: str | None, window: Window
-    ) -> int:
-        """How many of these lines have a date in the window where ``column`` may be; ``form``: of its dates."""
-        return 0
 
     def only_text(self, connection: sa.Connection, source: FromClause, column: Expression) -> bool:
         """Whether a column of unknown kind holds text and no number."""

@@ -11,9 +11,8 @@ from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.relation import CsvFiles, ParquetFiles, Relation
-from monitor.core.records import Window
 from monitor.warehouse.csv_lines import CsvRows, csv_rows
-from monitor.warehouse.csv_rejects import UnreadableLines, lines_between
+from monitor.warehouse.csv_rejects import UnreadableLine
 from monitor.warehouse.dates import BEFORE_ZONE, ISO
 from monitor.warehouse.dialects import Arrays, CountsBits, Embedded, Expression, Kind, Named, from_year_1, literal_of
 from monitor.warehouse.parquet_types import with_parts
@@ -65,17 +64,10 @@ class DuckDB(Embedded, CountsBits):
                 known[relation.path] = csv_rows(driver, relation.path, f"calmon_csv_{len(known)}")
         return from_clause(known[relation.path].relation, name)
 
-    def unreadable_lines(self, connection: sa.Connection) -> Mapping[str, UnreadableLines]:
+    def unreadable_lines(self, connection: sa.Connection) -> Mapping[str, Sequence[UnreadableLine]]:
         """The lines of CSV files that are no rows, by path."""
         known: dict[str, CsvRows] = connection.info.get(CSV_ROWS, {})
         return {path: rows.unreadable for path, rows in known.items()}
-
-    def lines_between(
-        self, connection: sa.Connection, lines: UnreadableLines, column: str, form: str | None, window: Window
-    ) -> int:
-        """By the text of the lines, which is kept for as long as the session."""
-        counts = (lines_between(kept, column, form, window.start, window.end) for kept in lines.kept)
-        return sum(connection.exec_driver_sql(count).scalar_one() for count in counts)
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema whose tables are named without it."""

@@ -41,7 +41,7 @@ from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.sessions import TimeLimit, in_words
 from monitor.core.unresolved import UnresolvedRows
 from monitor.warehouse.checks import Layout, parsed, truth_name
-from monitor.warehouse.csv_rejects import NO_LINES, UnreadableLines
+from monitor.warehouse.csv_rejects import UnreadableLine, lines_between
 from monitor.warehouse.delays import DelayStatements, delays_of
 from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
@@ -70,6 +70,7 @@ from monitor.warehouse.relation import (
 )
 from monitor.warehouse.scored import localised
 from monitor.warehouse.shapes import long_form
+from monitor.warehouse.statements import EXAMPLES
 from monitor.warehouse.survey import Survey, survey
 from monitor.warehouse.tables import ColumnSample, samples, table_names
 from monitor.warehouse.unresolved import UnresolvedStatements, open_relation, with_truth
@@ -113,7 +114,7 @@ class Warehouse:
         self._timeout_s = timeout_s
         self._kept: list[sa.Connection] | None = None
         self._bytes_read: int | None = None
-        self._unreadable: dict[str, UnreadableLines] = {}
+        self._unreadable: dict[str, Sequence[UnreadableLine]] = {}
         self._joins: dict[str, Join | None] = {}
         self._lines_of_window = 0
 
@@ -326,10 +327,9 @@ class Warehouse:
     def _lines_set_aside(self, name: str, source: SourceConfig) -> tuple[RejectedRows, ...]:
         """The lines that are no rows of the files that a source names, as they were read last."""
         found = lines_of(self._unreadable, source.relations)
-        if not found.lines:
-            return ()
-        examples = tuple({"line": f"line {each.line} of {each.path}", "why": each.why} for each in found.first)
-        return (RejectedRows(name, RejectReason.LINE_UNREADABLE.value, found.lines, examples),)
+        shown = found[:EXAMPLES]
+        examples = tuple({"line": f"line {each.line} of {each.path}", "why": each.why} for each in shown)
+        return (RejectedRows(name, RejectReason.LINE_UNREADABLE.value, len(found), examples),) if found else ()
 
     def fingerprint(self, name: str, source: SourceConfig, window: Window, *, now: datetime) -> str | None:
         """A text that changes when the rows of the window change, or the configuration by which they are read.
@@ -492,7 +492,7 @@ class Warehouse:
         resolved = [each for each in source.relations if each != source.unresolved]
         lines, date = lines_of(self._dialect.unreadable_lines(connection), resolved), source.window_on
         column, form = source.columns.get(date, date), _form(source.types.get(date))
-        return self._dialect.lines_between(connection, lines, column, form, window)
+        return lines_between(lines, column, form, window)
 
     @contextmanager
     def _session(self, name: str, source: SourceConfig | None = None) -> Iterator[sa.Connection]:
@@ -567,10 +567,10 @@ def with_part_not_read(reading: Reading, part: str, error: RelationError | Wareh
     return replace(reading, quality=(*reading.quality, said))
 
 
-def lines_of(known: Mapping[str, UnreadableLines], relations: Iterable[str]) -> UnreadableLines:
+def lines_of(known: Mapping[str, Sequence[UnreadableLine]], relations: Iterable[str]) -> list[UnreadableLine]:
     """The lines that are no rows of the files of these relations."""
-    paths = (relation.strip() for relation in dict.fromkeys(relations))
-    return sum((known[path] for path in paths if path in known), NO_LINES)
+    paths = dict.fromkeys(relation.strip() for relation in relations)
+    return [line for path in paths for line in known.get(path, ())]
 
 
 def with_lines(reading: Reading, lines: int, source: SourceConfig) -> Reading:

@@ -353,6 +353,15 @@ def test_two_kinds_of_line_ends_and_quotes_say_what_to_do(tmp_path: Path) -> Non
         assert f"{path} has line ends of two kinds, those of Windows and of Unix; write all" in problem(path)
 
 
+def test_values_beyond_the_names_refuse_a_file_only_where_most_lines_have_some(tmp_path: Path) -> None:
+    beyond = ["a,refund,0.9,1,2026-11-10,,,", *["b,refund,0.9,1,2026-11-10,2"] * 2]
+    few = written(tmp_path / "few.csv", [*ROWS[:2], *beyond])
+    assert (read(few).rows, bad(read(few))["line_unreadable"]) == (3, 2)
+    said = problem(written(tmp_path / "tickets.csv", beyond))
+    assert f"most lines of {tmp_path}/tickets.csv have more fields than its line of names, {HEAD}: the first is" in said
+    assert "is line 3; remove lines before the names" in said
+
+
 def test_a_name_with_brackets_is_a_file_and_no_pattern(tmp_path: Path) -> None:
     written(tmp_path / "tickets1.csv", ["other,refund,0.9,1,2026-11-10"])
     for name in ("tickets[1].csv", "tickets (1).csv", "100% [of] ?.csv"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.warehouse.csv_header import HEAD_BYTES, Header, check_names, head_of, header_of, lines_of
+from monitor.warehouse.csv_header import HEAD_BYTES, Header, head_of, header_of, lines_of
 from monitor.warehouse.relation import UnreadableFile
 
 NAMES = ("item", "label", "score")
@@ -108,12 +108,3 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.csv").mkdir()
     with pytest.raises(UnreadableFile, match="cannot be opened: Is a directory"):
         head_of(str(tmp_path / "x.csv"))
-
-
-def test_values_beyond_the_names_refuse_a_file_only_where_most_lines_have_some() -> None:
-    header = Header(",", NAMES, 1)
-    few = ["title", "item,label,score", 'a,"b', 'c",1', "a,b,1,,,", "a,b,1,2", "a,b,1,2"]
-    check_names("x.csv", header, few)
-    with pytest.raises(UnreadableFile, match="names, item,label,score: the first is line 6"):
-        check_names("x.csv", header, [*few, "a,b,1,2"])
-    check_names("x.csv", header, ["title", "item,label,score", *['"a"b,c'] * 9])
