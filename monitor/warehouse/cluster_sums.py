@@ -30,13 +30,13 @@ class ClusterStatements(RowLevels):
 
     # --- items
 
-    def of_items(self, labels: Sequence[str] = (), *, latest: bool) -> sa.Select[Any]:
+    def of_items(self, labels: Sequence[str] = ()) -> sa.Select[Any]:
         """One row: n, w, w2, the sum of w y for each metric of items, by its name, and :meth:`dependence` of rows.
 
         y is the value of the metric for one item. The sums of :meth:`dependence` within items are named ``rows_r`` etc.
         With ``labels``, which are those of the rows, ``again`` is 0 only if no (item, label) repeats.
         """
-        facts = self._item_facts(latest=latest)
+        facts = self._item_facts()
         values = ({"w": sa.func.max(facts.c.w)} if self.layout.has("weight") else {}) | self._item_values(facts)
         if labels:
             values["again"] = self.dialect.repeats(facts.c.label, labels)
@@ -56,27 +56,27 @@ class ClusterStatements(RowLevels):
             sums[name] = exact(value, bounded=not weighted)
         return sums | self._cluster_totals(items, ("item",), ["rows_"])
 
-    def item_dependence(self, *, latest: bool) -> sa.Select[Any]:
+    def item_dependence(self) -> sa.Select[Any]:
         """:meth:`dependence` within clusters of the items' values of each metric, in one scan.
 
         Sums are named by metric and sum, like ``review_rate_r``.
         """
-        items = self._items(latest=latest)
+        items = self._items()
         parts = {f"{name}_": self._weighted(items, items.c[name]) for name in self.item_metrics}
         return self._cluster_sums(items, ("cluster",), parts)
 
-    def _items(self, *, latest: bool) -> Subquery:
+    def _items(self) -> Subquery:
         """One row per item with its value of each metric of items, and the largest weight and cluster of its rows."""
-        facts = self._item_facts(latest=latest)
+        facts = self._item_facts()
         columns = {"w": sa.func.max(facts.c.w), **self._item_values(facts)}
         if "cluster" in facts.c:
             columns["cluster"] = sa.func.max(self.dialect.ordered(facts.c.cluster))
         named = [column.label(name) for name, column in columns.items()]
         return sa.select(facts.c.item, *named).group_by(facts.c.item).subquery("items")
 
-    def _item_facts(self, *, latest: bool) -> Subquery:
+    def _item_facts(self) -> Subquery:
         """The rows from which the values of items are computed."""
-        return self._facts(latest=latest)
+        return self._facts()
 
     def _item_values(self, facts: Subquery) -> dict[str, Expression]:
         """The value of each metric of items, as aggregates over the rows of one item."""
@@ -95,26 +95,26 @@ class ClusterStatements(RowLevels):
 
     # --- how dependent rows are
 
-    def dependence(self, *within: str, latest: bool) -> sa.Select[Any]:
+    def dependence(self, *within: str) -> sa.Select[Any]:
         """The :class:`~monitor.inference.dependence.ClusterSums` over all rows.
 
         ``within`` names the columns that rows of one cluster share: "item", "cluster", or both. A row without a
         cluster (NULL or the empty text) is a cluster by itself.
         """
-        facts = self._facts(latest=latest)
+        facts = self._facts()
         return self._cluster_sums(facts, within, {"": self._residual(facts)})
 
-    def label_dependence(self, *, latest: bool) -> sa.Select[Any]:
+    def label_dependence(self) -> sa.Select[Any]:
         """:meth:`dependence` within clusters by label, for all, the predicted and the automated rows, in one scan.
 
         Sums are named ``all_r``, ``predicted_r`` and so on. They are NULL or 0 if the label has no such row.
         """
-        facts = self._facts(latest=latest)
+        facts = self._facts()
         return self._cluster_sums(facts, ("cluster",), self._parts_of_labels(facts), by_label=True)
 
-    def band_dependence(self, *, latest: bool) -> sa.Select[Any]:
+    def band_dependence(self) -> sa.Select[Any]:
         """:meth:`dependence` by label of the rows of a cluster with scores in one of twenty bands."""
-        facts = self._facts(latest=latest)
+        facts = self._facts()
         band = sa.cast(sa.func.floor(sa.cast(facts.c.cell, sa.Double) * sa.literal_column("0.002e0")), sa.BigInteger)
         banded = sa.select(facts, band.label("band")).subquery("banded")
         return self._cluster_sums(banded, ("cluster", "band"), {"all_": self._residual(banded)}, by_label=True)

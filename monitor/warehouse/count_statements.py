@@ -64,14 +64,13 @@ class CountStatements(ClusterStatements):
 
     # --- sound rows
 
-    def groups(self, segment: str | None = None, *, latest: bool) -> sa.Select[Any]:
+    def groups(self, segment: str | None = None) -> sa.Select[Any]:
         """The counts: n, w, w2, ws, wy, wsy, ws2 per (label, key), or per (value, label, key) of a ``segment``.
 
         ``key`` is cell * 4 + predicted * 2 + automated. Without weights there are no columns w and w2: they equal n. If
         outcomes may be soft there is wy2, too; else it equals wy.
-        ``latest`` keeps only the latest row of each (item, label): needed only if some repeat.
         """
-        facts = self._facts(latest=latest)
+        facts = self._facts()
         keys: list[Expression] = [facts.c.label, facts.c.key]
         by = keys if segment is None else [facts.c[self._segment_key(segment)], *keys]
         cell = sa.func.floor(sa.cast(facts.c.key, sa.Double) * sa.literal_column("0.25e0"))  # NUMERIC would be slow
@@ -80,7 +79,7 @@ class CountStatements(ClusterStatements):
 
     def number_of_values(self, segment: str, limit: int) -> sa.Select[Any]:
         """(n): how many values a segment has among the sound rows; where they are more than ``limit``, n is too."""
-        value = self._sound(latest=False).c[self._segment_key(segment)]
+        value = self._sound().c[self._segment_key(segment)]
         values = sa.select(value).distinct().limit(limit + 1).subquery("segment_values")
         return sa.select(sa.func.count().label("n")).select_from(values)
 

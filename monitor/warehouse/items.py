@@ -32,12 +32,12 @@ class RankedStatements(Statements):
 
     item_metrics: ClassVar[tuple[str, ...]] = (*Statements.item_metrics, *(f"ndcg_at_{rank}" for rank in RANKS))
 
-    def ranked_groups(self, *, latest: bool) -> sa.Select[Any]:
+    def ranked_groups(self) -> sa.Select[Any]:
         """The counts per (rank, predicted, automated, cell), all labels together.
 
         ``rank`` is the smallest of :data:`RANKS` that is not below the row's rank. Rows beyond the last are left out.
         """
-        placed = self._placed(latest=latest)
+        placed = self._placed()
         upto = sa.case(*((placed.c.rank <= sa.literal_column(str(k)), sa.literal_column(str(k))) for k in RANKS))
         keys = [upto.label("rank"), placed.c.predicted, placed.c.automated, placed.c.cell]
         # grouped one level further out, so that PostgreSQL sees the expression once
@@ -46,21 +46,21 @@ class RankedStatements(Statements):
         named = [facts.c.rank, facts.c.predicted, facts.c.automated, facts.c.cell]
         return sa.select(*named, *self._sums(facts, sa.cast(facts.c.cell, sa.Double))).group_by(*named)
 
-    def ranked_dependence(self, *within: str, latest: bool) -> sa.Select[Any]:
+    def ranked_dependence(self, *within: str) -> sa.Select[Any]:
         """As :meth:`dependence` over all labels, for the rows within each of :data:`RANKS`, in one scan.
 
         Sums are named by rank and sum, like ``top_3_r``. They are NULL or 0 without rows.
         """
-        placed = self._placed(latest=latest)
+        placed = self._placed()
         facts = sa.select(placed).where(self._within(placed, RANKS[-1])).subquery("facts")
         r, w = self._residual(facts)
         chosen = {f"top_{rank}_": self._within(facts, rank) for rank in RANKS}
         parts = {part: (sa.case((within_rank, r)), sa.case((within_rank, w))) for part, within_rank in chosen.items()}
         return self._cluster_sums(facts, within, parts)
 
-    def _item_facts(self, *, latest: bool) -> Subquery:
+    def _item_facts(self) -> Subquery:
         """The rows with their rank, and with ``best``, their rank if the true labels came first."""
-        facts = self._facts(latest=latest)
+        facts = self._facts()
         order = [facts.c.s.desc(), self.dialect.ordered(facts.c.label)]
         rank, best = (
             sa.func.row_number().over(partition_by=facts.c.item, order_by=[*first, *order])
@@ -82,8 +82,8 @@ class RankedStatements(Statements):
             found[f"ndcg_at_{rank}"] = sa.case((ideal > ZERO, gain(facts.c.rank, rank) / ideal), else_=none)
         return found
 
-    def _placed(self, *, latest: bool) -> Subquery:
-        facts = self._facts(latest=latest)
+    def _placed(self) -> Subquery:
+        facts = self._facts()
         order = [facts.c.s.desc(), self.dialect.ordered(facts.c.label)]
         return sa.select(
             facts, sa.func.row_number().over(partition_by=facts.c.item, order_by=order).label("rank")
@@ -98,21 +98,21 @@ class RankedStatements(Statements):
 class WholeStatements(RankedStatements):
     """Statements for ``multiclass`` sources: unless exactly one label of an item is true, its rows are rejected."""
 
-    def untrue(self, *, latest: bool) -> sa.Select[Any]:
+    def untrue(self) -> sa.Select[Any]:
         """As :meth:`rejected`, for the rows of items with no true label or with several."""
-        rows = self._with_truth(latest=latest)
+        rows = self._with_truth()
         return self._rejected_of(rows, _how_untrue(rows), sa.not_(_one_truth(rows)))
 
     def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[sa.Select[Any]]:
         """Also the rows of items with no true label or with several."""
         yield from Statements._set_aside_for(self, reasons)
         if any(reason in reasons for reason in ITEM_BAD_ROWS):
-            rows = self._with_truth(latest=RejectReason.DUPLICATE in reasons)
+            rows = self._with_truth()
             yield identified(rows, _how_untrue(rows)).where(sa.not_(_one_truth(rows)))
 
-    def truths(self, *, latest: bool) -> sa.Select[Any]:
+    def truths(self) -> sa.Select[Any]:
         """(items, true_labels, scored_labels): how many items there are, and labels true or scored for at least one."""
-        facts = self._facts(latest=latest)
+        facts = self._facts()
         hit = facts.c.y == ONE
         true = sa.case((hit, facts.c.label))
         items = sa.func.sum(sa.case((hit, ONE), else_=ZERO))
@@ -122,13 +122,13 @@ class WholeStatements(RankedStatements):
             sa.func.count(sa.distinct(facts.c.label)).label("scored_labels"),
         )
 
-    def whole_rows(self, *, latest: bool, share: float, least: float) -> sa.Select[Any]:
+    def whole_rows(self, *, share: float, least: float) -> sa.Select[Any]:
         """(number, label, s, y, w, truth, frequency) of the rows of a sample of items; ``number`` counts items from 1.
 
         The sample is stratified by the true label, ``truth``, of which ``frequency`` is the number of items. At most
         ``share * frequency + least`` of these are taken, in the order of their md5.
         """
-        facts, by_bytes = self._facts(latest=latest), self.dialect.ordered
+        facts, by_bytes = self._facts(), self.dialect.ordered
         by_hash = (by_bytes(self.dialect.md5(facts.c.item)), by_bytes(facts.c.item))
         truth = facts.c.label.label("truth")
         items = (
@@ -145,25 +145,25 @@ class WholeStatements(RankedStatements):
         )
         quota = items.c.frequency * sa.literal(share, sa.Double) + sa.literal(least, sa.Double)
         chosen = sa.select(items).where(items.c.turn <= quota).subquery("chosen")
-        rows = self._facts(latest=latest)
+        rows = self._facts()
         columns = (chosen.c.number, rows.c.label, rows.c.s, rows.c.y, chosen.c.item_weight.label("w"))
         joined = rows.join(chosen, rows.c.item == chosen.c.item)
         return sa.select(*columns, chosen.c.truth, chosen.c.frequency).select_from(joined)
 
-    def _sound(self, *, latest: bool, features: bool = False) -> Subquery:
+    def _sound(self, *, features: bool = False) -> Subquery:
         """The rows of the items of which exactly one label is true.
 
         Without a column ``predicted``, the label with the item's largest score was predicted, the first of equal ones.
         """
-        rows = self._with_truth(latest=latest, features=features)
+        rows = self._with_truth(features=features)
         counts = self.dialect.usually(_one_truth(rows))
         if self.layout.has("predicted"):
             return sa.select(rows).where(counts).subquery("whole")
         return self._with_largest_predicted(rows, "whole", counts)
 
-    def _with_truth(self, *, latest: bool, features: bool = False) -> Subquery:
+    def _with_truth(self, *, features: bool = False) -> Subquery:
         """The rows with ``top``, the largest outcome of their item, and ``total``, the sum of its outcomes."""
-        rows = self._kept(latest=latest, features=features)
+        rows = self._kept(features=features)
         top = sa.func.max(rows.c.actual).over(partition_by=rows.c.item).label("top")
         total = sa.func.sum(rows.c.actual).over(partition_by=rows.c.item).label("total")
         return sa.select(rows, top, total).subquery("truths")
@@ -175,13 +175,13 @@ class NumberStatements(Statements):
 
     score_column: ClassVar[str] = "predicted"
 
-    def total(self, *, latest: bool) -> sa.Select[Any]:
+    def total(self) -> sa.Select[Any]:
         """(n): the number of rows that count."""
-        return sa.select(sa.func.count().label("n")).select_from(self._sound(latest=latest))
+        return sa.select(sa.func.count().label("n")).select_from(self._sound())
 
-    def numbers(self, limit: int, *, latest: bool) -> sa.Select[Any]:
+    def numbers(self, limit: int) -> sa.Select[Any]:
         """(predicted, deviation, actual, weight, turn) of at most ``limit`` rows; ``turn`` is by the items' md5."""
-        rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
+        rows, by_bytes = self._sound(), self.dialect.ordered
         weight = rows.c.weight if "weight" in rows.c else sa.cast(ONE, sa.Double).label("weight")
         by_hash = by_bytes(self.dialect.md5(rows.c.item)).label("hashed")
         columns = [rows.c[name] for name in ("predicted", "deviation", "actual")]

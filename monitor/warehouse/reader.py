@@ -363,7 +363,7 @@ class Warehouse:
         Raises as :meth:`unresolved` does.
         """
         with self._predicted(name, source, window, now) as (connection, statements):
-            found = connection.execute(statements.drawn(seed, each, latest=True))
+            found = connection.execute(replace(statements, latest=True).drawn(seed, each))
             return [
                 AuditedItem(
                     name, window.start, str(label), str(item), float(score), int(of),
@@ -412,7 +412,7 @@ class Warehouse:
     def label_pairs(self, name: str, source: SourceConfig, window: Window, most: int, *, now: datetime) -> Arrays:
         """The sums of ``Statements.pairs`` for the ``most`` most frequent labels. Raises as :meth:`read` does."""
         with self._rows(name, source, window, now) as (rows, _):
-            return rows.fetch(rows.statements.pairs(most, latest=rows.repeated() > 0))
+            return rows.fetch(rows.counted().pairs(most))
 
     def feature_sample(
         self, name: str, source: SourceConfig, window: Window, *, limit: int, at_least: int = 0
@@ -450,13 +450,13 @@ class Warehouse:
         if source.kind == "regression":
             raise ValueError(f"{name} is of kind regression: it has numbers, no decisions that are right or wrong")
         with self._rows(name, source, window, now) as (rows, _):
-            latest = rows.repeated() > 0
-            behind = rows.connection.execute(rows.statements.behind(query, latest=latest)).mappings()
+            statements = rows.counted()
+            behind = rows.connection.execute(statements.behind(query)).mappings()
             found = [example_row({**row}, tuple(source.segments)) for row in behind]
             true: dict[str, list[str]] = {}
             if found:
-                statement = rows.statements.true_of({row.item for row in found}, latest=latest)
-                for item, label in rows.connection.execute(statement):
+                named = statements.true_of({row.item for row in found})
+                for item, label in rows.connection.execute(named):
                     true.setdefault(str(item), []).append(str(label))
             return [replace(row, true_labels=tuple(true.get(row.item, ()))) for row in found]
 

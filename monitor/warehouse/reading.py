@@ -131,6 +131,10 @@ class Rows:
         """How many sound rows repeat an (item, label)."""
         return self.number(self.statements.repeated())
 
+    def counted(self) -> Statements:
+        """The statements about the rows that count: where sound rows repeat an (item, label), about the latest."""
+        return replace(self.statements, latest=self.repeated() > 0)
+
     def fingerprint(self) -> tuple[int, str]:
         """How many rows there are, and a text that changes with them or with the configuration of the source."""
         (row,) = self.connection.execute(self.statements.fingerprint())
@@ -176,53 +180,62 @@ class Reader:
         total, fingerprint = self.rows.fingerprint()
         if total > statements.source.max_labels:
             self._refuse_ids(self.rows.number(statements.labels_beyond(statements.source.max_labels)))
-        groups = self._groups(latest=False)
+        groups = self._groups()
         labels, counted = _labels_of(groups), int(np.sum(groups["n"]))
         self._refuse_ids(len(labels))
-        sums = fetch(statements.of_items(labels[:LABELS_BY_BITS], latest=False))
+        sums = fetch(statements.of_items(labels[:LABELS_BY_BITS]))
         repeated = self._repeated(sums, labels, complete=counted == total)
-        latest = repeated > 0
-        if latest:
-            groups, sums = self._groups(latest=True), fetch(statements.of_items(latest=True))
-        rejected = self._rejected(latest=latest) if counted != total else ()
+        latest = self._counted(repeated)
+        if repeated:
+            groups, sums = latest._groups(), fetch(latest.statements.of_items())
+        rejected = latest._rejected() if counted != total else ()
         crowded = self._crowded(statements.source.segments, SEGMENT_VALUES)
-        effects = self._label_effects(latest=latest)
+        effects = latest._label_effects()
         rare = _rare(groups, self.statements.source.labels)
         counts = self._by_value(groups, effects, rare).get("", {})
-        effect = self._effect_of_rows(sums, latest=latest)
+        effect = latest._effect_of_rows(sums)
         rest = self._rest(groups, rare).with_design_effect(effect) if rare else None
         return Reading(
             source=self.name,
             window=statements.window,
             labels=counts,
-            segments=self._segments(crowded, effects, rare, latest=latest),
+            segments=latest._segments(crowded, effects, rare),
             whole_design_effect=effect,
-            versions=self._versions(latest=latest),
-            quality=(*self._quality(repeated, rejected), *self._left_out(crowded), *self._together(rare, len(counts))),
+            versions=latest._versions(),
+            quality=(
+                *latest._quality(repeated, rejected),
+                *self._left_out(crowded),
+                *self._together(rare, len(counts)),
+            ),
             rows=sum(of.rows for of in counts.values()) + (0 if rest is None else rest.rows),
             rest=rest,
-            ranked=self._ranked(latest=latest),
-            items=self._of_items(sums, latest=latest),
-            whole=self._whole(latest=latest),
+            ranked=latest._ranked(),
+            items=latest._of_items(sums),
+            whole=latest._whole(),
             rejected=rejected,
             fingerprint=fingerprint if self.rows is self.outside else None,
         )
+
+    def _counted(self, repeated: int) -> Reader:
+        """The same of the rows that count: where some repeat an (item, label), of the latest."""
+        statements = replace(self.statements, latest=repeated > 0)
+        return replace(self, rows=replace(self.rows, statements=statements)) if repeated else self
 
     def numbers(self) -> Reading:
         """The reading of a source of numbers, whose rows leave the warehouse; a sample if there are too many.
 
         Raises AssertionError for a source of another kind.
         """
-        statements = self.statements
+        repeated = self.rows.repeated()
+        latest = self._counted(repeated)
+        statements = latest.statements
         if not isinstance(statements, NumberStatements):
             raise AssertionError("only a source of kind regression has numbers")
-        repeated = self.rows.repeated()
-        latest = repeated > 0
-        total, rejected = self.rows.number(statements.total(latest=latest)), self._rejected(latest=latest)
-        rows = self.rows.fetch(statements.numbers(ITEMS_AT_MOST, latest=latest))
+        total, rejected = self.rows.number(statements.total()), latest._rejected()
+        rows = self.rows.fetch(statements.numbers(ITEMS_AT_MOST))
         return Reading(
             source=self.name, window=statements.window, labels={}, segments={}, whole_design_effect=1.0,
-            versions=self._versions(latest=latest), quality=self._quality(repeated, rejected), rows=total,
+            versions=latest._versions(), quality=latest._quality(repeated, rejected), rows=total,
             numbers=regression_rows(rows, total) if total else None, rejected=rejected,
         )  # fmt: skip
 
@@ -238,10 +251,10 @@ class Reader:
 
     # --- the rows that are set aside
 
-    def _rejected(self, *, latest: bool) -> tuple[RejectedCell, ...]:
+    def _rejected(self) -> tuple[RejectedCell, ...]:
         """The rejected rows of the window by label, reason, place of the score and truth, sorted."""
         statements = self.statements
-        of_items = [statements.untrue(latest=latest)] if isinstance(statements, WholeStatements) else []
+        of_items = [statements.untrue()] if isinstance(statements, WholeStatements) else []
         cells = [
             _rejected_cell(*row)
             for statement in (statements.rejected(), *of_items)
@@ -277,18 +290,16 @@ class Reader:
 
     # --- the counts
 
-    def _groups(self, segment: str | None = None, *, latest: bool) -> Arrays:
-        return _plain_arrays(self.rows.fetch(self.statements.groups(segment, latest=latest)))
+    def _groups(self, segment: str | None = None) -> Arrays:
+        return _plain_arrays(self.rows.fetch(self.statements.groups(segment)))
 
-    def _segments(
-        self, crowded: Sequence[str], effects: Mapping[str, Effects], rare: Set[str], *, latest: bool
-    ) -> SegmentCounts:
+    def _segments(self, crowded: Sequence[str], effects: Mapping[str, Effects], rare: Set[str]) -> SegmentCounts:
         """The counts by segment and value, and label, but for the segments that are ``crowded``."""
         return {
             (segment, value): labels
             for segment in self.statements.source.segments
             if segment not in crowded
-            for value, labels in self._by_value(self._groups(segment, latest=latest), effects, rare).items()
+            for value, labels in self._by_value(self._groups(segment), effects, rare).items()
         }
 
     def _crowded(self, segments: Sequence[str], limit: int) -> list[str]:
@@ -336,23 +347,23 @@ class Reader:
             parts.setdefault(value, {})[label] = replace(counts, together=together)
         return {value: dict(sorted(parts[value].items())) for value in sorted(parts)}
 
-    def _versions(self, *, latest: bool) -> dict[str, int]:
+    def _versions(self) -> dict[str, int]:
         if not self.statements.layout.has("model_version"):
             return {}
-        columns = self.rows.fetch(self.statements.versions(latest=latest))
+        columns = self.rows.fetch(self.statements.versions())
         pairs = zip(columns["version"], columns["n"], strict=True)
         return dict(sorted((str(version), int(n)) for version, n in pairs))
 
     # --- items, ranks and whole rows
 
-    def _ranked(self, *, latest: bool) -> dict[int, Counts]:
+    def _ranked(self) -> dict[int, Counts]:
         """The counts of the k highest-scored labels of each item, by k."""
         statements = self.statements
         if not self.whole or not isinstance(statements, RankedStatements):
             return {}
-        columns = self.rows.fetch(statements.ranked_groups(latest=latest))
+        columns = self.rows.fetch(statements.ranked_groups())
         upto = np.asarray(columns.pop("rank"), dtype=np.int64)
-        effects = self._rank_effects(statements, latest=latest) if len(upto) else {}
+        effects = self._rank_effects(statements) if len(upto) else {}
         found: dict[int, Counts] = {}
         for rank, effect in effects.items():
             parts = (_weighed(_chosen(columns, upto == k)) for k in RANKS if k <= rank)
@@ -360,19 +371,19 @@ class Reader:
             found[rank] = within.with_design_effect(effect)
         return found
 
-    def _rank_effects(self, statements: RankedStatements, *, latest: bool) -> dict[int, float]:
+    def _rank_effects(self, statements: RankedStatements) -> dict[int, float]:
         """The design effect of the rows within each rank, within items and clusters."""
-        found = [self.rows.fetch(statements.ranked_dependence(*within, latest=latest)) for within in self._ways()]
+        found = [self.rows.fetch(statements.ranked_dependence(*within)) for within in self._ways()]
         sums = {rank: [_sums_of(each, f"top_{rank}", 0) for each in found] for rank in RANKS}
         return {rank: _effect_within(*each) for rank, each in sums.items()}
 
-    def _of_items(self, sums: Arrays, *, latest: bool) -> dict[str, Counts]:
+    def _of_items(self, sums: Arrays) -> dict[str, Counts]:
         """The counts of items by metric, with an item's value as its outcome. Items of one cluster are dependent."""
         statements = self.statements
         if not self.whole or not _whole_number(sums["n"]):
             return {}
         nothing = dict.fromkeys(("predicted", "automated", "cell", "ws", "wsy", "ws2"), np.zeros(1))
-        effects = self._item_effects(latest=latest)
+        effects = self._item_effects()
         found = {}
         for name in statements.item_metrics:
             columns = {**nothing, **{key: sums[key] for key in ("n", "w", "w2")}, "wy": sums[name]}
@@ -380,17 +391,17 @@ class Reader:
             found[name] = counts.with_design_effect(effects[name]) if name in effects else counts
         return found
 
-    def _whole(self, *, latest: bool) -> ProbabilityRows | None:
+    def _whole(self) -> ProbabilityRows | None:
         """Whole rows of probabilities, of a sample of the items if there are too many."""
         statements = self.statements
         if not self.whole or not isinstance(statements, WholeStatements):
             return None
-        found = self.rows.fetch(statements.truths(latest=latest))
+        found = self.rows.fetch(statements.truths())
         items, true, scored = (int(found[name][0]) for name in ("items", "true_labels", "scored_labels"))
         if not items:
             return None
         share, least = sampling(items, true, scored)
-        rows = self.rows.fetch(statements.whole_rows(latest=latest, share=share, least=least))
+        rows = self.rows.fetch(statements.whole_rows(share=share, least=least))
         return probability_rows(rows, items)
 
     # --- what depends on what
@@ -398,28 +409,28 @@ class Reader:
     def _ways(self) -> tuple[tuple[str, ...], ...]:
         return _WAYS if self.statements.layout.has("cluster") else _WAYS[:1]
 
-    def _effect_of_rows(self, sums: Arrays, *, latest: bool) -> float:
+    def _effect_of_rows(self, sums: Arrays) -> float:
         """The design effect of all rows within items, from the sums of these, and within clusters if there are some."""
         sums_of = [_part(sums, "rows")]
-        sums_of += [self.rows.fetch(self.statements.dependence(*keys, latest=latest)) for keys in self._ways()[1:]]
+        sums_of += [self.rows.fetch(self.statements.dependence(*keys)) for keys in self._ways()[1:]]
         return _effect_within(*(ClusterSums.of(_row(each, 0)) for each in sums_of))
 
-    def _item_effects(self, *, latest: bool) -> dict[str, float]:
+    def _item_effects(self) -> dict[str, float]:
         """The design effect of items within clusters by metric; none for a source without clusters."""
         if not self.statements.layout.has("cluster"):
             return {}
-        sums = self.rows.fetch(self.statements.item_dependence(latest=latest))
+        sums = self.rows.fetch(self.statements.item_dependence())
         return {name: _effect_of(sums, name, 0) for name in self.statements.item_metrics}
 
-    def _label_effects(self, *, latest: bool) -> Mapping[str, Effects]:
+    def _label_effects(self) -> Mapping[str, Effects]:
         """The design effects of each label within clusters: for all its rows, the predicted and the automated ones.
 
         Last is how much of the first is between rows of one band of scores.
         """
         if not self.statements.layout.has("cluster"):
             return {}
-        sums = self.rows.fetch(self.statements.label_dependence(latest=latest))
-        bands = self.rows.fetch(self.statements.band_dependence(latest=latest))
+        sums = self.rows.fetch(self.statements.label_dependence())
+        bands = self.rows.fetch(self.statements.band_dependence())
         within = {str(label): _sums_of(bands, "all", index) for index, label in enumerate(bands["label"])}
         found: dict[str, Effects] = {}
         for index, label in enumerate(map(str, sums["label"])):
@@ -450,7 +461,7 @@ def unresolved_rows(connection: sa.Connection, name: str, statements: Statements
     if not isinstance(statements, UnresolvedStatements):
         raise AssertionError("the statements about a copy of the rows are those of its kind alone")
     repeated = connection.execute(statements.repeated()).scalar_one()
-    columns = statements.arrays(connection, statements.score_groups(latest=repeated > 0))
+    columns = statements.arrays(connection, replace(statements, latest=repeated > 0).score_groups())
     labels, waits = columns.pop("label"), columns.pop("waiting")
     found: tuple[dict[str, Counts], dict[str, Counts]] = ({}, {})
     for value, label, rows in _split(np.asarray(waits, dtype=np.int64).astype(str), labels):

@@ -15,7 +15,7 @@ Names come from the relation itself and are quoted by SQLAlchemy; values are bou
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -50,13 +50,17 @@ _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is
 
 @dataclass(frozen=True, slots=True)
 class RowLevels:
-    """What every statement about one source in one window is built on. Dates after ``now`` lie in the future."""
+    """What every statement about one source in one window is built on. Dates after ``now`` lie in the future.
+
+    ``latest`` keeps only the latest row of each (item, label): needed only if some repeat.
+    """
 
     source: SourceConfig
     layout: Layout
     dialect: Dialect
     window: Window
     now: datetime
+    latest: bool = field(default=False, kw_only=True)
     score_column: ClassVar[str] = "score"
 
     @property
@@ -93,22 +97,26 @@ class RowLevels:
         troubled = sa.or_(*(condition for condition, _ in dates))
         return self._select(*self._identity(), first_reason(dates)).where(troubled, outside).subquery("undated")
 
-    def _sound(self, *, latest: bool, features: bool = False) -> Subquery:
+    def _sound(self, *, features: bool = False) -> Subquery:
         """The rows that count."""
-        return self._kept(latest=latest, features=features)
+        return self._kept(features=features)
 
-    def _kept(self, *, latest: bool, features: bool = False) -> Subquery:
+    def _kept(self, *, features: bool = False) -> Subquery:
         """The rows that are not rejected; with ``latest`` only the latest of each (item, label)."""
-        if latest:
-            ranked = self._ranked()
-            return sa.select(ranked).where(self.dialect.usually(ranked.c.place == ONE)).subquery("sound")
+        if not self.latest:
+            return self._every(features=features)
+        ranked = self._ranked()
+        return sa.select(ranked).where(self.dialect.usually(ranked.c.place == ONE)).subquery("sound")
+
+    def _every(self, *, features: bool = False) -> Subquery:
+        """The rows that are not rejected, also where some repeat an (item, label)."""
         judged = self._judged(features=features, sound=True)
         kept = [column for column in judged.c if column.name != "sound"]
         return sa.select(*kept).where(judged.c.sound.is_not(None)).subquery("sound")
 
     def _ranked(self) -> Subquery:
         """The sound rows with their ``place`` among those of one (item, label): 1 is the latest."""
-        return self._ranked_of(self._kept(latest=False))
+        return self._ranked_of(self._every())
 
     def _ranked_of(self, rows: Subquery) -> Subquery:
         return sa.select(rows, self._place(rows, [rows.c.item, rows.c.label], [])).subquery("ranked")
@@ -122,9 +130,9 @@ class RowLevels:
         order = [value.desc().nulls_last() for value in (*values, *map(self.dialect.ordered, texts))]
         return sa.func.row_number().over(partition_by=within, order_by=[*first, *order]).label("place")
 
-    def _facts(self, *, latest: bool) -> Subquery:
+    def _facts(self) -> Subquery:
         """The values that are summed (y, w, s), and the columns by which they are grouped."""
-        rows = self._sound(latest=latest)
+        rows = self._sound()
         decided = rows.c.predicted == ONE
         automated = self._automated(rows)
         decision = sa.case((automated, whole_number(3)), (decided, whole_number(2)), else_=ZERO)

@@ -40,7 +40,7 @@ class Statements(CountStatements):
 
     def repeated(self) -> sa.Select[Any]:
         """(n): how many sound rows repeat an (item, label) of the window."""
-        rows = self._kept(latest=False)
+        rows = self._every()
         pairs = sa.select((sa.func.count() - ONE).label("n")).select_from(rows).group_by(rows.c.item, rows.c.label)
         more = pairs.having(sa.func.count() > ONE).subquery("repeated")
         return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), ZERO), sa.BigInteger).label("n"))
@@ -76,7 +76,7 @@ class Statements(CountStatements):
 
     def _of_repeated(self) -> Subquery:
         """The sound rows of the first items with a repeated (item, label): enough to show, and few to sort."""
-        rows, same, by_bytes = self._kept(latest=False), self._kept(latest=False), self.dialect.ordered
+        rows, same, by_bytes = self._every(), self._every(), self.dialect.ordered
         pairs = sa.select(same.c.item).group_by(same.c.item, same.c.label).having(sa.func.count() > ONE)
         items = sa.select(pairs.subquery("pairs").c.item).distinct().subquery("items")
         first = sa.select(items.c.item).order_by(by_bytes(items.c.item)).limit(EXAMPLES).subquery("first_items")
@@ -111,18 +111,18 @@ class Statements(CountStatements):
 
     # --- sums
 
-    def versions(self, *, latest: bool) -> sa.Select[Any]:
+    def versions(self) -> sa.Select[Any]:
         """(version, n): the rows of each model version."""
-        rows = self._sound(latest=latest)
+        rows = self._sound()
         return sa.select(rows.c.version, sa.func.count().label("n")).group_by(rows.c.version)
 
-    def pairs(self, most: int, *, latest: bool) -> sa.Select[Any]:
+    def pairs(self, most: int) -> sa.Select[Any]:
         """(a, b, n, true, both_true, predicted, both_predicted) by pair of the ``most`` labels with the most true rows.
 
         The sums are over the items on which both labels were scored, with the weights of b's rows. ``true`` sums those
         where b is true, ``predicted`` those where b was predicted, ``both_...`` those where the same holds for a.
         """
-        rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
+        rows, by_bytes = self._sound(), self.dialect.ordered
         bounded = not self.layout.has("weight")
         hits = self.dialect.exact_sum(rows.c.actual, bounded=True)
         frequent = sa.select(rows.c.label).group_by(rows.c.label).order_by(hits.desc(), by_bytes(rows.c.label))
@@ -150,7 +150,7 @@ class Statements(CountStatements):
         Items are drawn by :meth:`_stratified` from the share 2 ** -``halvings`` with the smallest md5, so that few are
         sorted if there are many. An item's features are those of its first label's latest row.
         """
-        rows, by_bytes = self._sound(latest=False, features=True), self.dialect.ordered
+        rows, by_bytes = self._sound(features=True), self.dialect.ordered
         if halvings:
             least = sa.literal(f"{2 ** (_HASH_BITS - halvings):0{_HASH_BITS // 4}x}", sa.Text)
             rows = sa.select(rows).where(by_bytes(self.dialect.md5(rows.c.item)) < least).subquery("candidates")
@@ -181,13 +181,13 @@ class Statements(CountStatements):
         few, reached = placed.c.n <= limit, (placed.c.place * limit) % placed.c.n < limit
         return sa.select(placed.c.item).where(sa.or_(few, reached))
 
-    def behind(self, query: ExampleQuery, *, latest: bool) -> sa.Select[Any]:
+    def behind(self, query: ExampleQuery) -> sa.Select[Any]:
         """(item, label, score, actual, predicted, resolved, segment_0 ...) of the rows behind a finding.
 
         The rows with the most confident decisions come first. A decision is right if it agrees with at least half of
         the truth, since annotators may differ. Confidence is the score, or 1 - score if the label was not predicted.
         """
-        rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
+        rows, by_bytes = self._sound(), self.dialect.ordered
         decided = rows.c.predicted == ONE
         half: Expression = sa.literal_column("0.5")
         agreed = sa.case((decided, rows.c.actual), else_=ONE - rows.c.actual)
@@ -206,9 +206,9 @@ class Statements(CountStatements):
         order = (confidence.desc(), by_bytes(rows.c.item), by_bytes(rows.c.label))
         return sa.select(*columns, *segments).where(*conditions).order_by(*order).limit(query.limit)
 
-    def true_of(self, items: Collection[str], *, latest: bool) -> sa.Select[Any]:
+    def true_of(self, items: Collection[str]) -> sa.Select[Any]:
         """(item, label): the labels that at least half of the truth names for these items, by bytes."""
-        rows, by_bytes = self._sound(latest=latest), self.dialect.ordered
+        rows, by_bytes = self._sound(), self.dialect.ordered
         half: Expression = sa.literal_column("0.5")
         mine = rows.c.item.in_([sa.literal(item, sa.Text) for item in items])
         order = (by_bytes(rows.c.item), by_bytes(rows.c.label))

@@ -64,9 +64,9 @@ class UnresolvedStatements(Statements):
     known_at: datetime
     more: Layout | None = None
 
-    def score_groups(self, *, latest: bool) -> sa.Select[Any]:
+    def score_groups(self) -> sa.Select[Any]:
         """(label, waiting, predicted, automated, cell, n, s): the number of rows and the sum of their scores."""
-        rows = self._decided(latest=latest)
+        rows = self._decided()
         decided = rows.c.predicted == ONE
         automated = self._automated(rows)
         keys = {
@@ -82,13 +82,13 @@ class UnresolvedStatements(Statements):
         by = [facts.c[name] for name in keys]
         return sa.select(*by, sa.func.count().label("n"), total).group_by(*by)
 
-    def drawn(self, seed: str, each: int, *, latest: bool) -> sa.Select[Any]:
+    def drawn(self, seed: str, each: int) -> sa.Select[Any]:
         """(label, item, score, n, truth): of each label ``each`` of the items that act alone, by md5 of seed and id.
 
         ``n`` is how many act alone; ``truth`` is NULL if it is not known. The same items come every time, in every
         engine.
         """
-        rows, by_bytes = self._decided(latest=latest), self.dialect.ordered
+        rows, by_bytes = self._decided(), self.dialect.ordered
         order = (by_bytes(self.dialect.md5(sa.literal(seed, sa.Text) + rows.c.item)), by_bytes(rows.c.item))
         place = sa.func.row_number().over(partition_by=rows.c.label, order_by=order).label("place")
         size = sa.func.count().over(partition_by=rows.c.label).label("n")
@@ -141,15 +141,15 @@ class UnresolvedStatements(Statements):
         return sa.case((sa.or_(self._column("actual").is_(None), later), ONE), else_=ZERO)
 
     def _ranked(self) -> Subquery:
-        rows = self._kept(latest=False)
+        rows = self._every()
         values = (rows.c.dated, rows.c.score, rows.c.predicted)
         order = [rows.c.waiting, *(value.desc().nulls_last() for value in values)]
         place = sa.func.row_number().over(partition_by=[rows.c.item, rows.c.label], order_by=order).label("place")
         return sa.select(rows, place).subquery("ranked")
 
-    def _decided(self, *, latest: bool) -> Subquery:
+    def _decided(self) -> Subquery:
         """The sound rows. Of ``multiclass`` without a column ``predicted``, an item's largest score was predicted."""
-        rows = self._kept(latest=latest)
+        rows = self._kept()
         if self.source.kind != "multiclass" or self.layout.has("predicted"):
             return rows
         return self._with_largest_predicted(rows, "decided")

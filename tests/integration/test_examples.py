@@ -181,7 +181,7 @@ def test_what_was_asked_for_is_bound_and_never_part_of_the_statement() -> None:
     )
     statements = Statements(source(segments=()), layout, PostgreSQL(), WEEK, NOW)
     wanted = ExampleQuery(HOSTILE, least=0.123456, most=0.654321, limit=17)
-    compiled = statements.behind(wanted, latest=True).compile(dialect=postgresql.dialect())
+    compiled = replace(statements, latest=True).behind(wanted).compile(dialect=postgresql.dialect())
     assert {HOSTILE, 0.123456, 0.654321, 17} <= set(compiled.params.values())
     for told in ("DROP", "0.123456", "0.654321", "17"):
         assert told not in str(compiled)

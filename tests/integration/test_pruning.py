@@ -32,7 +32,7 @@ def plan(warehouse: Warehouse, relation: str) -> str:
     config = SourceConfig(relation=relation, score_is="probability_of_label")
     with warehouse._rows("tickets", config, WEEK, NOW) as (rows, _):
         connection = rows.connection
-        made = rows.statements.groups(latest=False).compile(connection.engine)
+        made = rows.statements.groups().compile(connection.engine)
         values = made.construct_params()
         found = connection.exec_driver_sql(f"EXPLAIN {made}", values if connection.engine.name != "duckdb" else
                                            tuple(values[name] for name in made.positiontup or ()))  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -133,8 +134,8 @@ def all_statements(built: Statements) -> list[sa.Select[Any] | sa.CompoundSelect
         built.examples([reason])
         for reason in (RejectReason.SCORE_MISSING, RejectReason.DATE_MISSING, RejectReason.DUPLICATE)
     ]
-    sums = [built.groups(latest=True), built.groups("label", latest=False), built.feature_sample(5)]
-    of_items = (built.of_items(latest=False), built.of_items(["'; DROP TABLE tickets; --", "b"], latest=False))
+    sums = [replace(built, latest=True).groups(), built.groups("label"), built.feature_sample(5)]
+    of_items = (built.of_items(), built.of_items(["'; DROP TABLE tickets; --", "b"]))
     more = [built.undated_examples(), built.number_of_values("label", 200)]
     return [
         built.rejected(), built.undated(), built.repeated(), built.fingerprint(), *of_items, *examples, *sums, *more
@@ -149,7 +150,7 @@ def test_names_are_quoted_and_labels_are_bound_in_every_statement(engine: str) -
         text = sql(statement)
         assert 'relation."the item"' in text
         assert "DROP" not in text
-    assert label in built.groups(latest=False).compile(dialect=postgresql.dialect()).params.values()
+    assert label in built.groups().compile(dialect=postgresql.dialect()).params.values()
 
 
 # --- small arithmetic
