@@ -7,7 +7,7 @@ read NULL, casts and names as the other engines do; ``readonly`` refuses every w
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -35,11 +35,8 @@ class ClickHouse(CountsBits):
     """Doubles are compared by IEEE 754: NaN is above nothing and equals nothing."""
 
     name: ClassVar[str] = "clickhouse"
+    kinds: ClassVar[Mapping[str, Kind]] = {"datetime": "timestamptz", "float32": "float32"}
     date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
-
-    def kind(self, type_name: str) -> Kind:
-        """The kind of a type of ClickHouse."""
-        return clickhouse_kind(type_name)
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The database of the address."""
@@ -134,23 +131,6 @@ def _whole_microseconds(instant: Expression) -> Expression:
 
 def _instant(value: Expression) -> Expression:
     return sa.func.toDateTime64(value, sa.literal_column("6"), sa.literal_column("'UTC'"))
-
-
-def clickhouse_kind(type_name: str) -> Kind:
-    """The kind of a type of ClickHouse.
-
-    >>> clickhouse_kind("LowCardinality(Nullable(String))"), clickhouse_kind("Decimal(5, 4)")
-    ('text', 'number')
-    >>> clickhouse_kind("Nullable(DateTime64(6, 'UTC'))"), clickhouse_kind("Array(String)")
-    ('timestamptz', 'other')
-    """
-    plain = type_name.removeprefix("LowCardinality(").removeprefix("Nullable(")
-    named: dict[str, Kind] = {
-        "DateTime": "timestamptz", "Date": "date", "Bool": "boolean", "String": "text", "FixedString": "text",
-        "UUID": "text", "Enum": "text", "Int": "number", "UInt": "number", "Float32": "float32", "Float": "number",
-        "BFloat": "number", "Decimal": "number",
-    }  # fmt: skip
-    return next((kind for name, kind in named.items() if plain.startswith(name)), "other")
 
 
 def clickhouse_engine(url: sa.URL, _: set[str]) -> sa.Engine:

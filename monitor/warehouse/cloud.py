@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import reduce
 from typing import Any, ClassVar
@@ -30,17 +30,7 @@ _ALL_BUT_30: Expression = sa.literal_column("34")
 """How far a hash of 64 bits is shifted: the sum of 30 bits fits into 64 for 17 billion rows; overflow is an error."""
 
 
-class _Cloud(OfTexts):
-    """What these engines share: text is compared by its bytes, and the driver names the types of columns."""
-
-    bare: ClassVar[Kind] = "timestamp"
-
-    def kind(self, type_name: str) -> Kind:
-        """The kind of a type by its name."""
-        return cloud_kind(type_name, self.bare)
-
-
-class _Ieee(_Cloud):
+class _Ieee(OfTexts):
     """Doubles are compared by IEEE 754: NaN is above nothing and equals nothing."""
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
@@ -68,7 +58,7 @@ class BigQuery(_Ieee):
     date_remedy: ClassVar[str] = "make it a timestamp in a view: SAFE_CAST(... AS TIMESTAMP)"
     name_parts: ClassVar[int] = 3
     naive, zoned, utc = "DATETIME", "TIMESTAMP", "+00:00"
-    bare: ClassVar[Kind] = "timestamptz"
+    kinds: ClassVar[Mapping[str, Kind]] = {"timestamp": "timestamptz"}
 
     def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
         """All are: BigQuery has no others."""
@@ -141,7 +131,7 @@ class Trino(_Ieee):
         return sa.func.bitwise_right_shift(hashed, _ALL_BUT_30, type_=sa.BigInteger)
 
 
-class Redshift(_Cloud):
+class Redshift(OfTexts):
     """As PostgreSQL 8: no collations, and TEXT of 256 bytes only."""
 
     name: ClassVar[str] = "redshift"
@@ -154,7 +144,7 @@ class Redshift(_Cloud):
         types = sa.table("pg_type", sa.column("oid"), sa.column("typname"), schema="pg_catalog")
         codes = {column[1] for column in described}
         rows = connection.execute(sa.select(types.c.oid, types.c.typname).where(types.c.oid.in_(codes)))
-        kinds = {oid: cloud_kind(name) for oid, name in rows}
+        kinds = {oid: self.kind(name) for oid, name in rows}
         return [(column[0], kinds[column[1]]) for column in described]
 
     def text(self, column: Expression) -> Expression:
@@ -170,24 +160,6 @@ class Redshift(_Cloud):
         texts: Iterator[Expression] = (sa.cast(each, sa.VARCHAR(20)) for each in hashes)
         row = reduce(lambda one, other: one.concat(sa.literal_column("','", sa.VARCHAR())).concat(other), texts)
         return sa.func.fnv_hash(row, type_=sa.BigInteger)
-
-
-def cloud_kind(type_name: str, bare: Kind = "timestamp") -> Kind:
-    """The kind of a type by the name that the driver gives. ``bare`` is the kind of a plain ``timestamp``.
-
-    >>> cloud_kind("FLOAT64"), cloud_kind("timestamp(6) with time zone"), cloud_kind("timestamp"), cloud_kind("JSON")
-    ('number', 'timestamptz', 'timestamp', 'other')
-    """
-    name = type_name.lower()
-    if name.startswith("timestamp"):
-        return "timestamptz" if "with time zone" in name or name == "timestamptz" else bare
-    named: dict[str, Kind] = {
-        "datetime": "timestamp", "date": "date", "bool": "boolean", "string": "text", "varchar": "text", "char": "text",
-        "text": "text", "bpchar": "text", "uuid": "text", "int": "number", "float4": "float32", "float": "number",
-        "double": "number", "real": "float32", "decimal": "number", "numeric": "number", "bignumeric": "number",
-        "bigint": "number", "smallint": "number", "tinyint": "number",
-    }  # fmt: skip
-    return next((kind for start, kind in named.items() if name.startswith(start)), "other")
 
 
 def plain_engine(url: sa.URL, _: set[str]) -> sa.Engine:

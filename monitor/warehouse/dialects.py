@@ -37,6 +37,14 @@ holds: see ``postgresql.py``.
 """
 DATED: tuple[Kind, ...] = ("timestamp", "timestamptz", "date")
 """Kinds of dates."""
+_KINDS: Mapping[str, Kind] = {
+    "interval": "other", "timestamp": "timestamp", "datetime": "timestamp", "date": "date", "bool": "boolean",
+    **dict.fromkeys(("string", "varchar", "char", "text", "bpchar", "fixedstring", "uuid", "enum"), "text"),
+    **dict.fromkeys(("float4", "real"), "float32"),
+    **dict.fromkeys(("int", "bigint", "smallint", "tinyint", "hugeint", "uint", "ubigint", "usmallint"), "number"),
+    **dict.fromkeys(("utinyint", "uhugeint", "float", "bfloat", "double", "dec", "numeric", "bignumeric"), "number"),
+}  # fmt: skip
+"""The kinds of types by the beginnings of their names, in lower case."""
 Expression = sa.ColumnElement[Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -73,6 +81,8 @@ class Dialect:
     """What most engines do. Each overrides what it does in another way."""
 
     name: ClassVar[str]
+    kinds: ClassVar[Mapping[str, Kind]] = {}
+    """Beginnings of names of types, in lower case, that mean something else here than in other engines."""
     date_kinds: ClassVar[frozenset[Kind]] = frozenset(DATED)
     date_remedy: ClassVar[str] = "cast it in a view: CAST(... AS TIMESTAMP WITH TIME ZONE)"
     reads_files: ClassVar[bool] = False
@@ -86,8 +96,20 @@ class Dialect:
     # --- relations
 
     def kind(self, type_name: str) -> Kind:
-        """The kind of a type, by the name that the driver gives."""
-        raise NotImplementedError
+        """The kind of a type by the name that the driver gives, which begins with one of ``kinds`` or of all engines.
+
+        >>> Dialect().kind("FLOAT64"), Dialect().kind("timestamp(6) with time zone"), Dialect().kind("JSON")
+        ('number', 'timestamptz', 'other')
+        >>> Dialect().kind("LowCardinality(Nullable(String))"), Dialect().kind("VARCHAR[]"), Dialect().kind("interval")
+        ('text', 'other', 'other')
+        """
+        name = type_name.lower().removeprefix("lowcardinality(").removeprefix("nullable(")
+        if name.endswith("]"):
+            return "other"
+        if name.startswith("timestamptz") or (name.startswith("timestamp") and "time zone" in name):
+            return "timestamptz"
+        known = (*self.kinds.items(), *_KINDS.items())
+        return next((kind for start, kind in known if name.startswith(start)), "other")
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""

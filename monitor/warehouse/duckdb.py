@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy import exc
@@ -18,7 +18,6 @@ from monitor.warehouse.dialects import Arrays, CountsBits, Embedded, Expression,
 from monitor.warehouse.parquet_types import with_parts
 from monitor.warehouse.relation import from_clause
 
-_NUMBER_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "FLOAT", "DOUBLE", "DECIMAL")
 CSV_ROWS, PARQUET_FILES = "csv rows", "parquet files"
 """The key of a connection's ``info`` for the rows of CSV files that it has read, by path."""
 
@@ -38,16 +37,13 @@ class DuckDB(Embedded, CountsBits):
     """DuckDB, opened read-only, which reads only the files that relations name (``confined.py``)."""
 
     name = "duckdb"
+    kinds: ClassVar[Mapping[str, Kind]] = {"float": "float32", "json": "text", "blob": "bytes"}
     date_kinds = frozenset({"timestamp", "timestamptz", "date", "text"})
     date_remedy = "make it a timestamp in a view (epoch seconds: to_timestamp(...))"
     reads_files = True
     name_parts = 3
     slow_to_open = True
     whole = Named("HUGEINT")
-
-    def kind(self, type_name: str) -> Kind:
-        """The kind of a type of DuckDB."""
-        return duckdb_kind(type_name)
 
     def at_hand(self, connection: sa.Connection, relation: Relation, name: str = "relation") -> FromClause:
         """CSV files as a temporary table, so that each is parsed once; large files, and Parquet files, as they are."""
@@ -124,28 +120,3 @@ def _cut(column: Expression, kind: Kind, rounded: Expression) -> Expression:
     make = sa.func.make_timestamptz if kind == "timestamptz" else sa.func.make_timestamp
     whole: Expression = sa.func.epoch_ns(column).op("//")(sa.literal_column("1000"))
     return sa.func.coalesce(make(whole), rounded)
-
-
-def duckdb_kind(type_name: str) -> Kind:
-    """The kind of a DuckDB type.
-
-    >>> duckdb_kind("DECIMAL(4,2)"), duckdb_kind("TIMESTAMP WITH TIME ZONE"), duckdb_kind("VARCHAR[]")
-    ('number', 'timestamptz', 'other')
-    """
-    if type_name.endswith("]"):
-        return "other"
-    if type_name == "FLOAT":
-        return "float32"
-    if type_name.startswith("TIMESTAMP"):
-        return "timestamptz" if "ZONE" in type_name or "TZ" in type_name else "timestamp"
-    plain: dict[str, Kind] = {
-        "BOOLEAN": "boolean",
-        "DATE": "date",
-        "VARCHAR": "text",
-        "UUID": "text",
-        "JSON": "text",
-        "BLOB": "bytes",
-    }
-    if type_name.startswith("ENUM"):
-        return "text"
-    return "number" if type_name.removeprefix("U").startswith(_NUMBER_TYPES) else plain.get(type_name, "other")

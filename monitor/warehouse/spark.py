@@ -6,7 +6,7 @@ Statements for all of them are compiled by the SQLAlchemy dialect of Databricks,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar
 
@@ -25,21 +25,18 @@ from monitor.warehouse.dialects import (
     utc_text,
 )
 
-_WHOLE = ("tinyint", "smallint", "int", "bigint")
-_NUMBERS = ("double", "decimal")
-
 
 class Spark(CountsBits, OfTexts):
     """NaN is above every number and equals itself, as in PostgreSQL; strings are compared by their bytes."""
 
     name: ClassVar[str] = "spark"
+    kinds: ClassVar[Mapping[str, Kind]] = {
+        "interval": "other", "timestamp_ntz": "timestamp", "timestamp": "timestamptz", "float": "float32",
+        **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "integer"),
+    }  # fmt: skip
     date_remedy: ClassVar[str] = "make it a timestamp in a view: try_to_timestamp(...)"
     name_parts: ClassVar[int] = 3
     naive: ClassVar[str] = "TIMESTAMP_NTZ"
-
-    def kind(self, type_name: str) -> Kind:
-        """The kind of a type of Spark."""
-        return spark_kind(type_name)
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema of the address."""
@@ -105,24 +102,6 @@ class Spark(CountsBits, OfTexts):
 def _floor(value: Expression) -> Expression:
     """The floor of a double as a double."""
     return value - sa.func.pmod(value, sa.literal_column("1.0D"))
-
-
-def spark_kind(type_name: str) -> Kind:
-    """The kind of a type of Spark.
-
-    >>> spark_kind("decimal(5,4)"), spark_kind("smallint"), spark_kind("timestamp_ntz"), spark_kind("array<double>")
-    ('number', 'integer', 'timestamp', 'other')
-    """
-    plain: dict[str, Kind] = {
-        "boolean": "boolean",
-        "float": "float32",
-        "string": "text",
-        "date": "date",
-        "timestamp": "timestamptz",
-        "timestamp_ntz": "timestamp",
-    }
-    name = type_name.lower().partition("(")[0]
-    return plain.get(name) or ("integer" if name in _WHOLE else "number" if name in _NUMBERS else "other")
 
 
 def spark_engine(url: sa.URL, _: set[str]) -> sa.Engine:
