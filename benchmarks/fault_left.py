@@ -14,7 +14,7 @@ from benchmarks.fault_plan import Kind
 from benchmarks.fault_play import Met, Year
 from benchmarks.fault_world import REPEAT, START, ZONE
 from monitor.alerting.health.issues import findings
-from monitor.alerting.health.watchdog import observed
+from monitor.alerting.health.look import observed
 from monitor.alerting.slack.message import change_of
 from monitor.core.records import MONITOR_KIND, SCHEDULES, Delivery
 from monitor.core.windows import last_ready

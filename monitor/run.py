@@ -247,10 +247,10 @@ def act(monitor: Monitor, run: Run) -> Run:
     monitor.store.save_diagnoses(window, sources, diagnoses, monitor.clock())
     run.progress("acting")
     restate.act(monitor, evaluated, refusals)
-    pending = acting.act(monitor, window, evaluated, diagnoses, refusals, requested=run.mode == "always")
+    asked = acting.act(monitor, window, evaluated, diagnoses, refusals, requested=run.mode == "always")
     if run.acts:
         deliver(monitor, reminds=False)  # of what this run has seen too, once it is done
-    actions = acting.settled(monitor, pending)
+    actions = acting.settled(monitor, asked)
     # also drops the note of a failure that was stored while the clock was ahead, with a time in the future
     failure = failed_note(window.schedule)
     monitor.store.finish_run(window, sources, state="done", now=monitor.clock(), drops=failure)

@@ -6,28 +6,40 @@ Composing only reads. Its result is stored in one transaction with the decisions
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from monitor.alerting.notices import calling, notices_of
+from monitor.alerting import notices
+from monitor.alerting.health import message
+from monitor.alerting.health.look import Look
 from monitor.alerting.picture import picture_of
 from monitor.alerting.slack.blocks import Payload, edited
-from monitor.alerting.slack.incident_message import incident_message, news_message, picture
+from monitor.alerting.slack.incident_message import (
+    Story,
+    incident_message,
+    news_message,
+    picture,
+    repeat_message,
+    window_of,
+)
 from monitor.alerting.slack.links import links_of
 from monitor.alerting.slack.message import delivery_of
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
-from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReason, Operation, SwitchState
+from monitor.core.diagnoses import DiagnosisState
+from monitor.core.records import Delivery, DeliveryKind, Incident, IncidentEvent, IncidentReason
 from monitor.history.delivery_rows import Root
-from monitor.incidents.life import IncidentDecision, event_of
+from monitor.incidents.life import WATCHDOG, IncidentDecision, event_of
 from monitor.story.gather import Teller
 from monitor.story.label import LabelStory
+from monitor.story.switch import SwitchStory
 
 log = logging.getLogger(__name__)
 
-SHOW_TRIES = 20
+TRIES = 20
+"""More than for switches: composing hundreds of incidents takes a second or two, while people press buttons."""
 WEEK = timedelta(weeks=1)
 _QUIET = (IncidentReason.CONTINUES, IncidentReason.SILENCE_ENDED, IncidentReason.ACKNOWLEDGED, IncidentReason.SILENCED)
 """Changes that only the message itself shows."""
@@ -44,44 +56,72 @@ class Composed:
     events: tuple[IncidentEvent, ...] = ()
 
 
-def compose(monitor: Monitor, decisions: Sequence[IncidentDecision]) -> Composed:
-    """The messages that report these decisions; called within the ``store.one_moment()`` in which they were made."""
-    teller, now = Teller.of(monitor), monitor.clock()
+class Contended(RuntimeError):
+    """Somebody else changed the same incidents first, again and again."""
+
+
+def stored(monitor: Monitor, make: Callable[[], Composed]) -> Composed:
+    """Store what ``make`` composes at one moment, all or nothing.
+
+    If a person or another process changed an incident or a message meanwhile, all is decided again. Raises
+    :class:`Contended` after too many tries.
+    """
+    for _ in range(TRIES):
+        with monitor.store.one_moment():
+            made = make()
+        if made == Composed() or (
+            monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied"
+        ):
+            return made
+    raise Contended(f"the incidents kept changing under {TRIES} tries; try again")
+
+
+def compose(monitor: Monitor, decisions: Sequence[IncidentDecision], look: Look | None = None) -> Composed:
+    """The messages that report these decisions; called within the ``store.one_moment()`` in which they were made.
+
+    ``look`` is the one at the monitor itself that made them: its message may change where its incident does not.
+    """
+    composer, now = _Composer.of(monitor, look), monitor.clock()
     opened: list[Incident] = []
     updated: list[Incident] = []
     deliveries: list[Delivery] = []
-    events: list[IncidentEvent] = []
     newest = {each.incident.id: each for each in decisions if each.incident is not None and each.changes}
     for decision in decisions:
-        event = event_of(decision, now)
-        events += [event] if event is not None else []
         incident = decision.incident
-        if incident is None or not decision.changes:
+        if incident is None or not (decision.changes or look):
             continue
-        if newest[incident.id] is not decision:  # a silence that ended just before the window did its own change
+        if newest.get(incident.id, decision) is not decision:  # a silence that ended just before the window changed it
             updated.append(incident)
             continue
-        placed, made = _messages(monitor, teller, decision)
-        deliveries += [*made, *notices_of(monitor, teller, decision, placed, route_of(monitor.config, placed))]
-        is_new = any(each.kind == "open" and each.incident and each.incident.id == placed.id for each in decisions)
-        (opened if is_new else updated).append(placed)
-    return Composed(tuple(opened), tuple(updated), tuple(deliveries), tuple(events))
+        placed, made = composer.messages(decision, incident)
+        deliveries += [*made, *composer.notices(decision, placed)]
+        if decision.changes:
+            (opened if decision.kind == "open" else updated).append(placed)
+    events = tuple(event for each in decisions if (event := event_of(each, now)) is not None)
+    return Composed(tuple(opened), tuple(updated), tuple(deliveries), events)
 
 
 def unsent(monitor: Monitor) -> Composed:
     """Messages of open incidents that no route, token or channel could take, and that can be sent now."""
-    unresolved = [each for each in monitor.store.unresolved_incidents() if each.state != "silenced"]
+    unresolved = [each for each in monitor.store.unresolved_incidents(of_monitor=None) if each.state != "silenced"]
     waiting = [each for each in unresolved if not _is_told(monitor, each)]
-    teller = Teller.of(monitor)
-    beside = [
-        each for i in unresolved for each in calling(monitor, teller, i, route_of(monitor.config, i), again=False)
-    ]
-    made = [_posted(monitor, teller, replace(each, version=each.version + 1)) for each in waiting]
+    composer = _Composer.of(monitor)
+    beside = [each for i in unresolved for each in composer.calling(i, again=False)]
+    made = [composer.posted(replace(each, version=each.version + 1)) for each in waiting]
     told = [(incident, deliveries) for incident, deliveries in made if deliveries]
     return Composed(
         updated=tuple(incident for incident, _ in told),
         deliveries=(*(each for _, deliveries in told for each in deliveries), *beside),
     )
+
+
+def reminder(monitor: Monitor, incident: Incident, post: Delivery, mention: str | None, number: int) -> Delivery | None:
+    """The ``number``-th reminder to acknowledge an incident; None where there is nothing to tell of it."""
+    story = _Composer.of(monitor).story(incident)
+    if story is None:
+        return None
+    made = repeat_message(story, incident, number=number, channel=post.channel, root=post.id, mention=mention)
+    return _reply(monitor, incident, made)
 
 
 def _is_told(monitor: Monitor, incident: Incident) -> bool:
@@ -92,51 +132,161 @@ def _is_told(monitor: Monitor, incident: Incident) -> bool:
     return found is None or found.state not in ("not_sent", "superseded") or monitor.sender is None
 
 
-def _messages(monitor: Monitor, teller: Teller, decision: IncidentDecision) -> tuple[Incident, list[Delivery]]:
-    """The incident with the id of its message, and what is sent about the decision."""
-    incident = decision.incident
-    assert incident is not None  # noqa: S101 - the caller has left these out
-    if incident.root is not None and _lives(monitor, incident.root):
-        return incident, _changed(monitor, teller, decision, incident, incident.root)
-    if not incident.is_open or incident.state == "silenced" or decision.kind not in ("open", "continue", "reopen"):
-        return incident, []
-    return _posted(monitor, teller, incident)
+@dataclass(frozen=True, slots=True)
+class _Composer:
+    """Composes the messages of incidents, of labels and of the monitor itself, from one look at the history."""
+
+    monitor: Monitor
+    teller: Teller
+    look: Look
+
+    @classmethod
+    def of(cls, monitor: Monitor, look: Look | None = None) -> _Composer:
+        return cls(monitor, Teller.of(monitor), look or Look(monitor, monitor.clock()))
+
+    def story(self, incident: Incident) -> Story | None:
+        return self.look.story(incident) if incident.is_of_monitor else self.teller.of_incident(incident)
+
+    def messages(self, decision: IncidentDecision, incident: Incident) -> tuple[Incident, list[Delivery]]:
+        """The incident with the id of its message, and what is sent about the decision."""
+        post = _living(self.monitor, incident.root)
+        if post is not None:
+            return incident, self._changed(decision, incident, post)
+        if not incident.is_open or incident.state == "silenced" or decision.kind not in ("open", "continue", "reopen"):
+            return incident, []
+        return self.posted(incident)
+
+    def posted(self, incident: Incident) -> tuple[Incident, list[Delivery]]:
+        """A new message with its picture; none where no route with a channel takes the incident.
+
+        One that is posted once more, since the one before was deleted or never sent, has another id.
+        """
+        route = self.route_of(incident)
+        story = None if route is None else self.story(incident)
+        if route is None or not route.channel or story is None:
+            return incident, []
+        again = "" if incident.version == 1 else str(incident.version)
+        payload = self._living(story, incident, route, again)
+        post = delivery_of(payload, kind=_kind(incident), now=self.monitor.clock())
+        return replace(incident, root=post.id), [post, *self._pictures(story, incident, post)]
+
+    def _changed(self, decision: IncidentDecision, incident: Incident, post: Delivery) -> list[Delivery]:
+        """The edit of the message where it changes, and the line in its thread if the decision is news."""
+        story, route = self.story(incident), self.route_of(incident)
+        if story is None:
+            return []
+        mention = route.mention if route is not None else None
+        edit = self._edit(story, incident, post, mention)
+        last = self.monitor.store.compositions({post.id}).get(post.id)
+        made = [] if last is not None and _is_same(edit.payload, last.payload) else [edit]
+        is_silent = incident.silenced_until is not None and incident.silenced_until > self.monitor.clock()
+        line = None if is_silent and incident.is_open else self._news(decision, story, incident, post, mention)
+        return made if line is None else [*made, _reply(self.monitor, incident, line)]
+
+    def switch_edit(self, incident: Incident, shown: Delivery | None) -> Delivery | None:
+        """The edit of a message that shows other switches than there are now; ``shown`` is its newest composition."""
+        post = _living(self.monitor, incident.root)
+        if shown is None or post is None:
+            return None
+        against, *switches = shown.payload.get("switches", [False])
+        story = None if switches == self._switches(incident, against=against) else self.story(incident)
+        if story is None:
+            return None
+        route = route_of(self.monitor.config, incident)
+        edit = self._edit(story, incident, post, None if route is None else route.mention)
+        return None if _is_same(edit.payload, shown.payload) else edit
+
+    def _edit(self, story: Story, incident: Incident, post: Delivery, mention: str | None) -> Delivery:
+        shown = self._living(story, incident, Route(channel=post.channel, mention=mention))
+        sequence = self.monitor.store.last_edit(post.id) + 1
+        return delivery_of(
+            edited(shown, post.id, sequence), kind=_kind(incident), now=self.monitor.clock(), operation="edit",
+            root=post.id, sequence=sequence,
+        )  # fmt: skip
+
+    def _living(self, story: Story, incident: Incident, route: Route, again: str = "") -> Payload:
+        """The message as it is now, stored with the switches that it shows."""
+        made = incident_message(story, incident, route, links_of(self.monitor.settings), again=again)
+        if not isinstance(story, LabelStory):
+            return made
+        against = story.state is DiagnosisState.UNSAFE
+        return made | {"switches": [against, *self._switches(incident, against=against)]}
+
+    def _switches(self, incident: Incident, *, against: bool) -> list[list[Any] | None]:
+        """What is said of each label's switch, as the history keeps it; not until when, which each run changes."""
+        told = (
+            self.teller.switch(incident.source, label, against=against)
+            for label in incident.labels or (incident.label,)
+        )
+        return [None if each is None else _said(each) for each in told]
+
+    def _news(
+        self, decision: IncidentDecision, story: Story, incident: Incident, post: Delivery, mention: str | None
+    ) -> Payload | None:
+        """The line in the thread; None where nothing is new."""
+        thread: dict[str, Any] = {"channel": post.channel, "root": post.id}
+        if isinstance(story, LabelStory):
+            return None if decision.reason in _QUIET else news_message(decision, story, mention=mention, **thread)
+        if decision.actor != WATCHDOG:
+            return None
+        replies = self.monitor.store.thread(post.id)
+        told = {stage for each in replies for stage in each.payload.get("stages", ())}
+        new, calls = self.look.news(incident, told, calls=decision.calls)
+        if not new and not calls and incident.is_open:
+            return None
+        called = mention if calls and incident.state == "open" else None
+        return message.news(story, incident, new, mention=called, **thread)
+
+    def _pictures(self, story: Story, incident: Incident, post: Delivery) -> list[Delivery]:
+        """The picture of the trouble; one that cannot be drawn must not stop the message."""
+        if not isinstance(story, LabelStory) or story.trouble is None:
+            return []
+        lead = self.teller.lead(story.trouble)
+        try:
+            drawn = None if lead is None else picture_of(self.monitor, lead)
+        except Exception:  # any error of matplotlib or odd data: the text matters more than the picture
+            log.exception("no picture of %s: the message goes out without it", incident.id)
+            return []
+        if drawn is None:
+            return []
+        shows, png = drawn
+        id, payload = picture(png, story, window=incident.window, channel=post.channel, root=post.id, shows=shows)
+        made = delivery_of(
+            payload | {"window": window_of(incident)}, kind="incidents", now=self.monitor.clock(), operation="file",
+            root=post.id, id=id,
+        )  # fmt: skip
+        return [made]
+
+    def notices(self, decision: IncidentDecision, incident: Incident) -> list[Delivery]:
+        """The notices of a decision: a new one where people are called, a last one to all who had one."""
+        if decision.kind != "resolve":
+            return self.calling(incident) if decision.calls else []
+        story = self.story(incident) if notices.told_of(self.monitor, incident) else None
+        return [] if story is None else notices.ending(self.monitor, decision, story, incident)
+
+    def calling(self, incident: Incident, *, again: bool = True) -> list[Delivery]:
+        """The notice of an open incident; with ``again`` also where its receiver had one already."""
+        name = notices.receiver(self.monitor, incident, self.route_of(incident), again=again)
+        story = None if name is None else self.story(incident)
+        return [] if name is None or story is None else [notices.beginning(self.monitor, story, incident, name)]
+
+    def route_of(self, incident: Incident) -> Route | None:
+        """The route that takes an incident; of the monitor's, one that refuses no messages, if there is any."""
+        taken, config = route_of(self.monitor.config, incident), self.monitor.config
+        if not incident.is_of_monitor:
+            return taken
+        refused = {issue.channel for issue in self.look.needing}
+        routes = [route for route in (taken, *config.routes) if route is not None]
+        return next((route for route in routes if route.addresses[0] not in refused), taken)
 
 
-def _posted(monitor: Monitor, teller: Teller, incident: Incident) -> tuple[Incident, list[Delivery]]:
-    """A new message with its picture; none where no route with a channel takes the incident.
-
-    One that is posted once more, since the one before was deleted or never sent, has another id.
-    """
-    route = route_of(monitor.config, incident)
-    story = None if route is None else teller.of_incident(incident)
-    if route is None or not route.channel or story is None:
-        return incident, []
-    again = "" if incident.version == 1 else str(incident.version)
-    payload = incident_message(story, incident, route, links_of(monitor.settings), again=again)
-    post = delivery_of(_of_window(payload, incident), kind="incidents", now=monitor.clock())
-    return replace(incident, root=post.id), [post, *_pictures(monitor, teller, story, incident, post)]
+def _kind(incident: Incident) -> DeliveryKind:
+    return "monitor" if incident.is_of_monitor else "incidents"
 
 
-def _changed(
-    monitor: Monitor, teller: Teller, decision: IncidentDecision, incident: Incident, root: str
-) -> list[Delivery]:
-    """The edit of the message, and the line in its thread if the decision is news."""
-    story, channel = teller.of_incident(incident), _channel(monitor, root)
-    if story is None:
-        return []
-    route = route_of(monitor.config, incident)
-    mention = route.mention if route is not None else None
-    edit = _edit(monitor, story, incident, root, channel, mention)
-    last = monitor.store.compositions({root}).get(root)
-    if decision.reason is IncidentReason.CONTINUES and last is not None and _is_same(edit.payload, last.payload):
-        return []
-    made = [edit]
-    is_silent = incident.silenced_until is not None and incident.silenced_until > monitor.clock()
-    if decision.reason not in _QUIET and not (is_silent and incident.is_open):
-        line = news_message(decision, story, channel=channel, root=root, mention=mention)
-        made.append(_reply(monitor, _of_window(line, incident), root))
-    return made
+def _said(switch: SwitchStory) -> list[Any]:
+    words = "" if switch.allowed and switch.held_until is None else switch.words
+    return [switch.state, words, switch.button, switch.enable_helps, str(switch.blocked), str(switch.segments)]
 
 
 def _is_same(payload: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
@@ -144,44 +294,10 @@ def _is_same(payload: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
     return bool(payload["blocks"][:-1] == shown["blocks"][:-1])
 
 
-def _edit(
-    monitor: Monitor, story: LabelStory, incident: Incident, root: str, channel: str, mention: str | None
-) -> Delivery:
-    shown = incident_message(story, incident, Route(channel=channel, mention=mention), links_of(monitor.settings))
-    sequence = monitor.store.last_edit(root) + 1
+def _reply(monitor: Monitor, incident: Incident, payload: Payload) -> Delivery:
     return delivery_of(
-        edited(dict(_of_window(shown, incident)), root, sequence), kind="incidents", now=monitor.clock(),
-        operation="edit", root=root, sequence=sequence,
+        payload, kind=_kind(incident), now=monitor.clock(), operation="reply", root=incident.root
     )  # fmt: skip
-
-
-def _reply(monitor: Monitor, payload: Payload, root: str, id: str | None = None, *, file: bool = False) -> Delivery:
-    operation: Operation = "file" if file else "reply"
-    return delivery_of(
-        payload, kind="incidents", now=monitor.clock(), operation=operation, root=root, id=id
-    )  # fmt: skip
-
-
-def _of_window(payload: Payload, incident: Incident) -> Payload:
-    """The payload with the window that it is about, which is stored with it and not sent."""
-    return payload | {"window": ["weekly" if "-W" in incident.window else "daily", incident.window]}
-
-
-def _pictures(
-    monitor: Monitor, teller: Teller, story: LabelStory, incident: Incident, post: Delivery
-) -> list[Delivery]:
-    """The picture of the trouble; one that cannot be drawn must not stop the message."""
-    lead = None if story.trouble is None else teller.lead(story.trouble)
-    try:
-        drawn = None if lead is None else picture_of(monitor, lead)
-    except Exception:  # any error of matplotlib or odd data: the text matters more than the picture
-        log.exception("no picture of %s: the message goes out without it", incident.id)
-        return []
-    if drawn is None:
-        return []
-    shows, png = drawn
-    id, payload = picture(png, story, window=incident.window, channel=post.channel, root=post.id, shows=shows)
-    return [_reply(monitor, _of_window(payload, incident), post.id, id, file=True)]
 
 
 def show_switches(monitor: Monitor, source: str | None = None, label: str | None = None) -> list[Delivery]:
@@ -191,96 +307,50 @@ def show_switches(monitor: Monitor, source: str | None = None, label: str | None
     changed already, and the next drain tries again.
     """
     try:
-        for _ in range(SHOW_TRIES):
-            now = monitor.clock()
-            with monitor.store.one_moment():
-                made, alike = switch_edits(monitor, source=source, label=label)
-            if alike:  # else each drain would compose them again, as long as the label has no newer message
-                monitor.store.note_compared(alike, now)
-            if not made or monitor.store.apply_incidents([], [], made) == "applied":
-                return made
+        made = stored(monitor, lambda: Composed(deliveries=tuple(switch_edits(monitor, source=source, label=label))))
+        return list(made.deliveries)
     except Exception:  # the switch has changed already: a message that cannot be written must not undo or hide that
         log.exception("a message does not show the change of a switch yet; the next drain tries again")
     return []
 
 
-def switch_edits(
-    monitor: Monitor, *, source: str | None = None, label: str | None = None
-) -> tuple[list[Delivery], list[str]]:
-    """(Edits that update living messages to the present switches; ids of the messages that are up to date).
+def switch_edits(monitor: Monitor, *, source: str | None = None, label: str | None = None) -> list[Delivery]:
+    """Edits that update living messages to the present switches.
 
-    A switch may have been changed since a message was last compared by a person, a run, or time (a lease or an
-    operator's enable has ended). ``source`` and ``label`` narrow it to one switch (label None: the source's own, which
-    is about all of its labels). A message that is up to date gets no edit, so a second call does nothing. To be called
-    within ``store.one_moment()``.
+    A switch may have been changed since by a person, a run, or time (a lease or an operator's enable has ended).
+    ``source`` and ``label`` narrow it to one switch (label None: the source's own, which is about all of its labels).
+    A message that is up to date gets no edit, so a second call does nothing. To be called within
+    ``store.one_moment()``.
     """
-    teller = Teller.of(monitor)
-    switches = {(state.source, state.label): state for state in monitor.store.switches()}
+    composer = _Composer.of(monitor)
     current = [
         incident
         for incident in monitor.store.told_incidents(monitor.clock() - 8 * WEEK)
         if source in (None, incident.source) and label in (None, incident.label, *incident.labels)
     ]
     last = monitor.store.compositions({each.root for each in current if each.root is not None})
-    made: list[Delivery] = []
-    alike: list[str] = []
-    for incident in current:
-        shown = last.get(incident.root or "")
-        if shown is None or incident.root is None or not _lives(monitor, incident.root):
-            continue
-        since = shown.compared_at or shown.created_at
-        keys = [(incident.source, each) for each in incident.labels or (incident.label,)]
-        moved = any(_has_moved(monitor, switches, key, since) for key in keys)
-        story = teller.of_incident(incident) if moved or shown.payload.get("closed") else None
-        if story is None:
-            continue
-        route = route_of(monitor.config, incident)
-        mention = route.mention if route is not None else None
-        edit = _edit(monitor, story, incident, incident.root, _channel(monitor, incident.root), mention)
-        is_new = not _is_same(edit.payload, shown.payload)
-        made += [edit] if is_new else []
-        alike += [] if is_new else [shown.id]
-    return made, alike
-
-
-def _has_moved(
-    monitor: Monitor,
-    switches: Mapping[tuple[str, str | None], SwitchState],
-    key: tuple[str, str | None],
-    since: datetime,
-) -> bool:
-    """Whether a label's switch, that of its source, or one of its segments has changed or ended since then."""
-    now, states = monitor.clock(), [switches[each] for each in {key, (key[0], None)} if each in switches]
-    ends = [part.off_from for state in states for part in state.segments]
-    moments = [moment for state in states for moment in (state.changed_at, state.lease_until)]
-    if any(moment is not None and since <= moment <= now for moment in (*moments, *ends)):
-        return True
-    # the state does not say when a segment changed
-    return any(s.segments for s in states) and any(
-        e.at >= since for e in monitor.store.switch_events(*key, since=since)
-    )  # fmt: skip
+    edits = (composer.switch_edit(each, last.get(each.root or "")) for each in current)
+    return [each for each in edits if each is not None]
 
 
 def route_of(config: Config, incident: Incident) -> Route | None:
-    """The route that takes an incident: the first that fits it, by any of the rules that are in breach."""
+    """The route that takes an incident: the first that fits it, by any of the rules that are in breach.
+
+    Any route is better than none for an incident of the monitor itself.
+    """
     routes = [
         config.route_for(severity=incident.severity, source=incident.source, label=incident.label, rule=rule)
         for rule in incident.rules or ("",)
     ]
     found = [route for route in routes if route is not None]
+    found += config.routes[:1] if incident.is_of_monitor and not found else ()
     return min(found, key=config.routes.index, default=None)
 
 
-def _lives(monitor: Monitor, root: str) -> bool:
-    """Whether a message is in its channel, or on its way, and nobody has deleted it in Slack."""
-    found, is_deleted = monitor.store.message(root)
-    return found is not None and not is_deleted and found.state in _ON_ITS_WAY
-
-
-def _channel(monitor: Monitor, root: str) -> str:
-    """The channel of a living message, even if the routes have changed ("" where it is no longer known)."""
-    found, _ = monitor.store.message(root)
-    return "" if found is None else found.channel
+def _living(monitor: Monitor, root: str | None) -> Delivery | None:
+    """A message that is in its channel, or on its way, and that nobody has deleted in Slack; else None."""
+    found, is_deleted = (None, False) if root is None else monitor.store.message(root)
+    return None if found is None or is_deleted or found.state not in _ON_ITS_WAY else found
 
 
 def delivery_words(delivery: Root) -> str:

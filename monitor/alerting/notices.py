@@ -8,45 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from monitor.alerting.health.message import notice_lines
 from monitor.alerting.slack.blocks import hashed
+from monitor.alerting.slack.incident_message import Story
 from monitor.alerting.slack.links import links_of
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core.records import APPRISE, Delivery, Incident
 from monitor.incidents.life import IncidentDecision
-from monitor.story.gather import Teller
 from monitor.story.incident import reason_words
-from monitor.story.label import labels_words, story_lines
+from monitor.story.label import LabelStory, labels_words, story_lines
 
 _KINDS = {"critical": "failure", "warning": "warning", "info": "info"}
-
-
-def notices_of(
-    monitor: Monitor, teller: Teller, decision: IncidentDecision, incident: Incident, route: Route | None
-) -> list[Delivery]:
-    """The notices of a decision about a label: a new one where people are called, a last one to all who had one."""
-    if decision.kind != "resolve":
-        return calling(monitor, teller, incident, route) if decision.calls else []
-    story = teller.of_incident(incident) if told_of(monitor, incident) else None
-    if story is None:
-        return []
-    why = f": {decision.why}" if decision.why else ""
-    switch = "" if story.switch is None else story.switch.short or story.switch.words
-    words = f"{story.name} {reason_words(decision.reason)}{why}"
-    return ending(monitor, incident, story.headline, [words, switch])
-
-
-def calling(
-    monitor: Monitor, teller: Teller, incident: Incident, route: Route | None, *, again: bool = True
-) -> list[Delivery]:
-    """The notice of an open incident of a label; with ``again`` also where its receiver had one already."""
-    name = receiver(monitor, incident, route, again=again)
-    story = None if name is None else teller.of_incident(incident)
-    if name is None or story is None:
-        return []
-    facts = story.known.removeprefix(": ")
-    about = [labels_words(incident.labels)] if incident.labels else []
-    return [beginning(monitor, incident, name, story.headline, [*about, facts, *story_lines(story)[1:]])]
 
 
 def receiver(monitor: Monitor, incident: Incident, route: Route | None, *, again: bool) -> str | None:
@@ -56,21 +29,35 @@ def receiver(monitor: Monitor, incident: Incident, route: Route | None, *, again
     return route.apprise if again or not _is_stored(monitor, root_of(incident, route.apprise)) else None
 
 
-def beginning(monitor: Monitor, incident: Incident, name: str, top: str, lines: Sequence[str]) -> Delivery:
+def beginning(monitor: Monitor, story: Story, incident: Incident, name: str) -> Delivery:
     """The first notice of an incident to a receiver, or one more."""
     first = root_of(incident, name)
+    top, lines = _told(story, incident)
     if _is_stored(monitor, first):
         return _notice(monitor, incident, name, top, lines, hashed(first, str(incident.version)), first)
     return _notice(monitor, incident, name, top, lines, first, None)
 
 
-def ending(monitor: Monitor, incident: Incident, top: str, lines: Sequence[str]) -> list[Delivery]:
+def ending(monitor: Monitor, decision: IncidentDecision, story: Story, incident: Incident) -> list[Delivery]:
     """The last notice of an incident, to everyone who had one."""
+    top, lines = _told(story, incident)
+    if isinstance(story, LabelStory):
+        why = f": {decision.why}" if decision.why else ""
+        switch = "" if story.switch is None else story.switch.short or story.switch.words
+        lines = [f"{story.name} {reason_words(decision.reason)}{why}", switch]
     firsts = {name: root_of(incident, name) for name in told_of(monitor, incident)}
     return [
         _notice(monitor, incident, name, f"Over: {top}", lines, hashed(first, "end"), first)
         for name, first in firsts.items()
     ]
+
+
+def _told(story: Story, incident: Incident) -> tuple[str, list[str]]:
+    """(What is the matter, all that is told of it)."""
+    if not isinstance(story, LabelStory):
+        return story.title(incident), notice_lines(story)
+    about = [labels_words(incident.labels)] if incident.labels else []
+    return story.headline, [*about, story.known.removeprefix(": "), *story_lines(story)[1:]]
 
 
 def told_of(monitor: Monitor, incident: Incident) -> list[str]:
@@ -105,7 +92,7 @@ def _notice(
     now = monitor.clock()
     return Delivery(
         id=id, kind="monitor" if incident.is_of_monitor else "incidents", channel=f"{APPRISE}{name}",
-        payload=payload | {"incidents": [incident.id], "calls": []}, created_at=now, next_attempt_at=now,
+        payload=payload | {"incidents": [incident.id]}, created_at=now, next_attempt_at=now,
         operation="post" if root is None else "reply", root=root,
     )  # fmt: skip
 

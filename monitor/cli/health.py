@@ -10,7 +10,7 @@ import typer
 
 from monitor.alerting.health import issues
 from monitor.alerting.health.issues import HealthIssue
-from monitor.alerting.health.watchdog import automation_line, observed
+from monitor.alerting.health.look import automation_line, observed
 from monitor.cli import common as cli
 from monitor.context import utc_now
 from monitor.core.records import Severity

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 from monitor.alerting.health.issues import findings
-from monitor.alerting.health.watchdog import automation_line, observed
+from monitor.alerting.health.look import automation_line, observed
 from monitor.cli import common as cli
 from monitor.context import Monitor
 from monitor.core.records import SCHEDULES, Incident

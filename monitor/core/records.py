@@ -688,8 +688,8 @@ class Incident:
 class IncidentEvent:
     """One change of an incident. Events with the same ``key`` are stored once.
 
-    ``kind`` is one of: opened, continued, resolved, reopened, acknowledged, silenced, unsilenced, noted, held_back,
-    refused (somebody requested what they may not do); ``reason`` is the named reason of the decision.
+    ``kind`` is one of: opened, continued, resolved, reopened, acknowledged, silenced, unsilenced, noted, refused
+    (somebody requested what they may not do); ``reason`` is the named reason of the decision.
     """
 
     key: str
@@ -725,8 +725,7 @@ class Delivery:
     ``operation``: *post* a message; *edit* the message ``root`` in place, *reply* in its thread, or add a *file* to it.
     A delivery with a root waits until the root is sent. ``sequence`` orders the edits of one root: a later one makes
     earlier ones *superseded*. ``error`` is the text of an error, ``error_code`` Slack's name for it; ``uncertain``:
-    Slack may have accepted it although no answer came. ``compared_at``: when its sentences about switches were last
-    found to be true (None: when it was made).
+    Slack may have accepted it although no answer came.
     """
 
     id: str
@@ -748,7 +747,6 @@ class Delivery:
     sequence: int = 0
     error_code: str | None = None
     uncertain: bool = False
-    compared_at: datetime | None = None
 
     @property
     def is_beside_slack(self) -> bool:

@@ -86,11 +86,6 @@ def known_channels(connection: Connection, channels: Collection[str]) -> dict[st
     return {channel: id for channel, id in found.items() if id is not None}
 
 
-def note_compared(connection: Connection, ids: Collection[str], at: datetime) -> None:
-    """Store that what these messages say about switches was true at ``at``."""
-    connection.execute(update(table).where(table.c.id.in_(list(ids))).values(compared_at=at))
-
-
 def _later_edit() -> ColumnElement[bool]:
     """The condition that there is a later edit of the same message that was not given up."""
     other = table.alias()

@@ -71,8 +71,8 @@ def finish_run(
 ) -> None:  # fmt: skip
     """Store how the evaluation of the sources in ``window`` ended.
 
-    ``drops`` is the key of a note that no longer holds, unless it is about other sources, too. Raises NotFound if the
-    run of a source was not begun.
+    ``drops`` is the key of a note that no longer holds of these sources. Raises NotFound if the run of a source was not
+    begun.
     """
     of_sources = and_(_is_window(tables.runs, window), tables.runs.c.source.in_(sources))
     statement = update(tables.runs).where(of_sources).values(state=state, finished_at=now, error=error)

@@ -106,25 +106,31 @@ def message(connection: Connection, root: str) -> tuple[Delivery | None, bool]:
 
 
 def incidents(
-    connection: Connection, state: IncidentState | None = None, *, of_monitor: bool = False
+    connection: Connection, state: IncidentState | None = None, *, of_monitor: bool | None = False
 ) -> list[Incident]:
-    """All incidents of labels, or those of the monitor itself, by the time they were opened; ``state`` selects one."""
+    """All incidents of labels, or those of the monitor itself (None: both), by the time they were opened; ``state``
+    selects one.
+    """
     statement = filtered(_about(of_monitor=of_monitor), _table, state=state)
     # the index of unresolved ones is small
     return _incidents(connection, statement if state in (None, "resolved") else statement.where(_UNRESOLVED))
 
 
 def unresolved(
-    connection: Connection, source: str | None = None, *, since: datetime | None = None, of_monitor: bool = False
+    connection: Connection,
+    source: str | None = None,
+    *,
+    since: datetime | None = None,
+    of_monitor: bool | None = False,
 ) -> list[Incident]:
     """The unresolved incidents of one source, or of all; ``since`` adds those that were resolved since then."""
     recent = _UNRESOLVED if since is None else or_(_UNRESOLVED, _table.c.resolved_at >= since)
     return _incidents(connection, filtered(_about(of_monitor=of_monitor).where(recent), _table, source=source))
 
 
-def _about(*, of_monitor: bool) -> Select[Any]:
-    """Incidents of the monitor itself, or those of labels."""
-    return _IN_ORDER.where(_OF_MONITOR if of_monitor else ~_OF_MONITOR)
+def _about(*, of_monitor: bool | None) -> Select[Any]:
+    """Incidents of the monitor itself, or those of labels; None: both."""
+    return _IN_ORDER if of_monitor is None else _IN_ORDER.where(_OF_MONITOR if of_monitor else ~_OF_MONITOR)
 
 
 def of_messages(connection: Connection, roots: Collection[str]) -> list[Incident]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from sqlalchemy import Connection, delete, select
 
@@ -19,9 +20,12 @@ def put(connection: Connection, note: Note) -> None:
 
 
 def settle(connection: Connection, key: str, sources: Collection[str]) -> None:
-    """Delete a note about nothing but these sources. One that names no sources is about all that its flow has."""
+    """A note is about these sources no more, and is deleted where none is left, or it never named any."""
     note = read(connection).get(key)
-    if note is not None and set(note.detail.get("sources", ())) <= set(sources):
+    left = [] if note is None else sorted(set(note.detail.get("sources", ())) - set(sources))
+    if note is not None and left:
+        put(connection, replace(note, detail={**note.detail, "sources": left}))
+    else:
         drop(connection, key)
 
 

@@ -547,7 +547,6 @@ class Store:
     incident = _reading(incident_rows.incident)
     incident_events = _reading(incident_rows.events)
     apply_incidents = _claiming(incident_rows.apply_incidents)
-    note_compared = _writing(delivery_rows.note_compared)
     thread = _reading(incident_rows.thread)
     message = _reading(incident_rows.message)
     compositions = _reading(incident_rows.compositions)

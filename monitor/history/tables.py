@@ -239,7 +239,7 @@ deliveries = Table(
     Column("sent_at", _TIME), Column("external_channel", String(64)), Column("external_id", String(64)),
     Column("error", ErrorText), _required("operation", String(16), server_default="post"), Column("root", String(64)),
     _required("sequence", Integer, server_default="0"), Column("error_code", String(64)),
-    _required("uncertain", Boolean, server_default=false()), Column("compared_at", _TIME),
+    _required("uncertain", Boolean, server_default=false()),
 )  # fmt: skip
 
 Index("ix_deliveries_edit", deliveries.c.root, deliveries.c.operation, deliveries.c.sequence)

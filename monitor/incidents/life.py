@@ -27,6 +27,8 @@ from monitor.core.records import (
 IncidentKind = Literal[
     "open", "continue", "resolve", "reopen", "acknowledge", "silence", "note", "wake", "refuse", "nothing"
 ]
+WATCHDOG = "watchdog"
+"""Who decides on the incident of the monitor itself, of which each event keeps the named reasons."""
 _R = IncidentReason
 _ENDS = {VANISHED: _R.ROWS_ARE_BACK, UNCHECKED: _R.CHECKED_AGAIN}
 _EVENTS = {
@@ -116,7 +118,7 @@ def _in_trouble(finding: Finding, before: Incident, counted: Incident, now: date
             return IncidentDecision("nothing", _R.ALREADY_COUNTED, before)
         return IncidentDecision("reopen", _R.CAME_BACK, reopened(now_it_is, now), calls=True)
     if SEVERITY_RANK[finding.severity] < SEVERITY_RANK[before.severity]:
-        return IncidentDecision("continue", _R.WORSE, replace(_unmarked(now_it_is), last=_R.WORSE), calls=True)
+        return IncidentDecision("continue", _R.WORSE, replace(unmarked(now_it_is), last=_R.WORSE), calls=True)
     reason = _R.CONTINUES if finding.reason == before.reason else _R.OTHER_PROBLEM
     after = replace(now_it_is, last=reason)
     if replace(after, version=before.version, last=before.last) == before and before.last != _R.CANNOT_TELL:
@@ -169,7 +171,7 @@ def reopened(incident: Incident, now: datetime) -> Incident:
     )
 
 
-def _unmarked(incident: Incident) -> Incident:
+def unmarked(incident: Incident) -> Incident:
     """The incident, open: what people said of a lesser trouble does not hold for a worse one."""
     return replace(
         incident, state="open", acknowledged_at=None, acknowledged_by=None, silenced_until=None, silenced_by=None
@@ -193,7 +195,7 @@ def acknowledge(incident: Incident, actor: str, now: datetime) -> IncidentDecisi
     if incident.state == "acknowledged":
         return IncidentDecision("nothing", _R.ALREADY_ACKNOWLEDGED, incident, actor=actor)
     after = replace(
-        _unmarked(incident), state="acknowledged", acknowledged_at=now, acknowledged_by=actor,
+        unmarked(incident), state="acknowledged", acknowledged_at=now, acknowledged_by=actor,
         version=incident.version + 1,
     )  # fmt: skip
     return IncidentDecision("acknowledge", _R.ACKNOWLEDGED, after, actor=actor)
@@ -267,10 +269,10 @@ def event_of(decision: IncidentDecision, now: datetime) -> IncidentEvent | None:
     incident = decision.incident
     if incident is None or not decision.changes:
         return None
+    reason = ", ".join(incident.reasons) if decision.actor == WATCHDOG else decision.reason.value
     return IncidentEvent(
-        f"{incident.id}:{incident.version:06d}", incident.id, now, _EVENTS[decision.kind], decision.reason.value,
-        decision.actor, decision.window.name if decision.window else "",
-        detail={"why": decision.why} if decision.why else {},
+        f"{incident.id}:{incident.version:06d}", incident.id, now, _EVENTS[decision.kind], reason, decision.actor,
+        decision.window.name if decision.window else "", detail={"why": decision.why} if decision.why else {},
     )  # fmt: skip
 
 

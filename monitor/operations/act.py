@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from monitor.alerting import compose
+from monitor.alerting.compose import Composed
 from monitor.alerting.notices import messages_of
 from monitor.automation.evidence import with_verdict
 from monitor.automation.switch import Evidence, after_run
@@ -25,20 +26,7 @@ from monitor.incidents.life import IncidentDecision, retire
 from monitor.operations.label_evidence import known_now, known_of
 
 CONFLICT_RETRIES = 5
-#: More than for switches: with hundreds of open incidents composing takes a second or two, while people press buttons.
-INCIDENT_RETRIES = 20
 NO_ROUTE = "not sent: no route matches"
-
-
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """An action that a verdict asked for, with its result in ``state``; "": that of the message of ``incident``."""
-
-    kind: ActionKind
-    source: str
-    label: str | None
-    state: str
-    incident: Incident | None = None
 
 
 def refusals_of(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode) -> Mapping[str, str]:
@@ -76,7 +64,7 @@ def act(
     refusals: Mapping[str, str],
     *,
     requested: bool = False,
-) -> list[Pending]:
+) -> list[Action]:
     """Change switches by the verdicts, then open, continue or resolve incidents by the diagnoses.
 
     ``requested`` is ``--act``: the switch then takes an older window as evidence too. ``refusals`` are those of
@@ -92,7 +80,7 @@ def act(
     incidents = _incidents(monitor, allowed, [each for each in diagnoses if each.source in names])
     explained = {d.source: f"told with {clean(d.notes.explained_by[0])}" for d in diagnoses if d.notes.explained_by}
     return [
-        _pending(verdict, kind, refusals[verdict.subject.source], states, incidents, explained)
+        _action(verdict, kind, refusals[verdict.subject.source], states, incidents, explained)
         for verdict in with_actions(evaluated)
         for kind in verdict.actions
     ]
@@ -103,22 +91,22 @@ def take_evidence(monitor: Monitor, part: Evaluated) -> None:
     _take_evidence(monitor, part.source, _by_label(monitor, part), judges=False)
 
 
-def _pending(
+def _action(
     verdict: Verdict,
     kind: ActionKind,
     refusal: str,
     states: Mapping[tuple[str, str | None], str],
     incidents: Mapping[tuple[str, str | None], Incident],
     explained: Mapping[str, str],
-) -> Pending:
+) -> Action:
+    """An action with its result; "": that of the message of the incident, which is sent later."""
     source, label = verdict.subject.source, verdict.subject.label
     if refusal:
-        return Pending(kind, source, label, refusal)
+        return Action(kind, source, label, refusal)
     if kind == "slack":
-        incident = incidents.get((source, label))
-        told = explained.get(source, "") if label is None and incident is None else ""
-        return Pending(kind, source, label, told, incident)
-    return Pending(kind, source, label, states.get((source, label), "nothing to change"))
+        is_told = label is None and (source, label) not in incidents
+        return Action(kind, source, label, explained.get(source, "") if is_told else "")
+    return Action(kind, source, label, states.get((source, label), "nothing to change"))
 
 
 def switch_source(
@@ -228,23 +216,23 @@ def _incidents(
 ) -> dict[tuple[str, str | None], Incident]:
     """The open incident of each label of these sources, after what the diagnoses change.
 
-    Decisions, their events and their messages are stored in one transaction. If a person or another run changed an
-    incident meanwhile, all is decided again. Raises RuntimeError after too many tries.
+    Decisions, their events and their messages are stored in one transaction. Raises Contended after too many tries.
     """
     if not parts:
         return {}
     verdicts = {verdict.id: verdict for part in parts for verdict in part.verdicts}
     others = {id for each in diagnoses for id in each.because} - set(verdicts)
     since = recalled_from(min(part.window.end for part in parts))
-    for _ in range(INCIDENT_RETRIES):
-        with monitor.store.one_moment():
-            known = monitor.store.unresolved_incidents(since=since)
-            rests_on = verdicts | monitor.store.verdicts_by_id(sorted(others))
-            made = compose.compose(monitor, _decisions(monitor, parts, diagnoses, rests_on, known))
-        if monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied":
-            now = {each.id: each for each in (*known, *made.opened, *made.updated)}
-            return {(i.source, label): i for i in now.values() if i.is_open for label in i.labels or (i.label,)}
-    raise RuntimeError(f"the incidents kept changing under {INCIDENT_RETRIES} tries; run again")
+    known: list[Incident] = []
+
+    def make() -> Composed:
+        known[:] = monitor.store.unresolved_incidents(since=since)
+        rests_on = verdicts | monitor.store.verdicts_by_id(sorted(others))
+        return compose.compose(monitor, _decisions(monitor, parts, diagnoses, rests_on, known))
+
+    made = compose.stored(monitor, make)
+    now = {each.id: each for each in (*known, *made.opened, *made.updated)}
+    return {(i.source, label): i for i in now.values() if i.is_open for label in i.labels or (i.label,)}
 
 
 def _decisions(
@@ -286,21 +274,18 @@ def _is_watched(config: Config, source: str, label: str | None) -> bool:
     return any(rule.applies_to(source, label, critical=critical) for rule in config.rules)
 
 
-def settled(monitor: Monitor, pending: Sequence[Pending]) -> list[Action]:
-    """The actions with their results, those of messages included."""
-    of = {p.incident.id: p.incident for p in pending if p.incident is not None}
-    # a message that waited for a token or a route is posted as another one
-    of |= {each.id: each for each in monitor.store.unresolved_incidents() if each.id in of}
-    ids = {id: messages_of(monitor.config, each) for id, each in of.items()}
+def settled(monitor: Monitor, actions: Sequence[Action]) -> list[Action]:
+    """The actions with their results; where a state is "", that of the message of the incident."""
+    # read now: a message that waited for a token or a route is posted as another one
+    unresolved = monitor.store.unresolved_incidents() if any(not each.state for each in actions) else []
+    ids = {(i.source, label): messages_of(monitor.config, i) for i in unresolved for label in i.labels or (i.label,)}
     posts = monitor.store.delivery_roots({each for found in ids.values() for each in found})
-    words = {
-        id: compose.delivery_words(posts[each]) for id, found in ids.items() for each in found[::-1] if each in posts
-    }
 
-    def state_of(each: Pending) -> str:
-        return each.state or (words.get(each.incident.id, NO_ROUTE) if each.incident is not None else NO_ROUTE)
+    def state_of(each: Action) -> str:
+        found = (posts[id] for id in ids.get((each.source, each.label), ()) if id in posts)
+        return each.state or next(map(compose.delivery_words, found), NO_ROUTE)
 
-    return _distinct([Action(p.kind, p.source, p.label, state_of(p)) for p in pending])
+    return _distinct([replace(each, state=state_of(each)) for each in actions])
 
 
 def _distinct(actions: Sequence[Action]) -> list[Action]:

@@ -15,19 +15,15 @@ from typing import TypeAlias
 
 from monitor.alerting import compose
 from monitor.alerting.compose import Composed
-from monitor.alerting.health import watchdog
 from monitor.alerting.slack.client import CHANNEL_ERRORS
-from monitor.alerting.slack.incident_message import repeat_message
-from monitor.alerting.slack.message import delivery_of, is_reminder, kept_reminders, last_call
+from monitor.alerting.slack.message import is_reminder, kept_reminders, last_call
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, Subject
 from monitor.incidents import life
 from monitor.incidents.life import IncidentDecision
-from monitor.story.gather import Teller
 from monitor.story.incident import reason_words, state_words
 
 Decide: TypeAlias = Callable[[Incident, datetime], IncidentDecision]
-TRIES = 20  # a try takes a second or two with hundreds of open incidents, and somebody else may be faster
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +84,14 @@ def _words(decision: IncidentDecision) -> str:
 
 def _change(monitor: Monitor, incident_id: str, decide: Decide) -> Outcome:
     """Decide on an incident, and store the decision with the edit of its message."""
-    for _ in range(TRIES):
-        with monitor.store.one_moment():
-            decision = decide(monitor.store.incident(incident_id), monitor.clock())
-            of_monitor = decision.incident is not None and decision.incident.is_of_monitor
-            composed = (watchdog if of_monitor else compose).compose(monitor, [decision])
-        if _store(monitor, composed):
-            return Outcome(decision, _words(decision), composed.deliveries)
-    raise RuntimeError(f"incident {incident_id} kept changing under {TRIES} tries; try again")
+    made: list[IncidentDecision] = []
 
+    def make() -> Composed:
+        made[:] = [decide(monitor.store.incident(incident_id), monitor.clock())]
+        return compose.compose(monitor, made)
 
-def _store(monitor: Monitor, composed: Composed) -> bool:
-    """Store decisions with their events and messages; False if somebody else changed an incident first."""
-    if not composed.events and not composed.deliveries:
-        return True
-    return (
-        monitor.store.apply_incidents(composed.opened, composed.updated, composed.deliveries, composed.events)
-        == "applied"
-    )
+    composed = compose.stored(monitor, make)
+    return Outcome(made[0], _words(made[0]), composed.deliveries)
 
 
 def due_repeats(monitor: Monitor, *, reminds: bool = True) -> list[Delivery]:
@@ -121,42 +107,35 @@ def due_repeats(monitor: Monitor, *, reminds: bool = True) -> list[Delivery]:
     edits = [*end_silences(monitor), *send_untold(monitor), *compose.show_switches(monitor)]
     if not reminds:
         return edits
-    found = [_repeat(monitor, each) for each in monitor.store.incidents("open") if each.root is not None]
-    calls = [each for each in (*found, *watchdog.reminders(monitor)) if each is not None]
+    still_open = [each for each in monitor.store.incidents("open", of_monitor=None) if each.root is not None]
+    calls = [call for each in still_open if (call := _repeat(monitor, each)) is not None]
     for call in calls:
-        _end_older(monitor, call)
         monitor.store.add_delivery(call)
     return edits + calls
 
 
-def _end_older(monitor: Monitor, call: Delivery) -> None:
-    """End the reminders of a thread that were kept until the next one is due: only that one is sent."""
-    thread = monitor.store.thread(call.root or "", operations=["reply"])
-    for each in kept_reminders(thread):
-        if each.id != call.id:  # another process may have stored the same one just now
-            monitor.store.conclude_delivery(each.id, from_state=each.state, state="superseded")
-
-
 def end_silences(monitor: Monitor) -> list[Delivery]:
     """End the silences that are over, and edit their messages."""
-    for _ in range(TRIES):
-        with monitor.store.one_moment():
-            silent, now = monitor.store.incidents("silenced"), monitor.clock()
-            woken = [life.wake(each, now) for each in silent]
-            composed = compose.compose(monitor, [decision for decision in woken if decision.changes])
-        if _store(monitor, composed):
-            return list(composed.deliveries)
-    return []  # other processes do the same now: the next drain completes it
+
+    def make() -> Composed:
+        silent, now = monitor.store.incidents("silenced", of_monitor=None), monitor.clock()
+        woken = [life.wake(each, now) for each in silent]
+        return compose.compose(monitor, [decision for decision in woken if decision.changes])
+
+    return _in_time(monitor, make)
 
 
 def send_untold(monitor: Monitor) -> list[Delivery]:
     """The messages of open incidents that had no route, no token or no such channel, and have one now."""
-    for _ in range(TRIES):
-        with monitor.store.one_moment():
-            composed = compose.unsent(monitor)
-        if _store(monitor, composed):
-            return list(composed.deliveries)
-    return []
+    return _in_time(monitor, partial(compose.unsent, monitor))
+
+
+def _in_time(monitor: Monitor, make: Callable[[], Composed]) -> list[Delivery]:
+    """Store what is due by time alone; where other processes do the same now, the next drain completes it."""
+    try:
+        return list(compose.stored(monitor, make).deliveries)
+    except compose.Contended:
+        return []
 
 
 def _repeat(monitor: Monitor, incident: Incident) -> Delivery | None:
@@ -166,7 +145,7 @@ def _repeat(monitor: Monitor, incident: Incident) -> Delivery | None:
     route = compose.route_of(monitor.config, incident)
     if post is None or post.sent_at is None or route is None:
         return None
-    made = partial(_reminder, monitor, post, incident, route.mention)
+    made = partial(compose.reminder, monitor, incident, post, route.mention)
     _correct(monitor, kept_reminders(thread), made)
     last = last_call(post.sent_at, thread, monitor.store.identity().restored_at, monitor.clock())
     is_due = life.repeat_is_due(incident, last, route.repeat, monitor.clock())
@@ -182,15 +161,3 @@ def _correct(monitor: Monitor, kept: Sequence[Delivery], made: Callable[[int], D
     for each in kept if again is not None else ():
         if again is not None and each.payload.get("blocks") != again.payload["blocks"]:
             monitor.store.recompose_delivery(each.id, {**again.payload, "metadata": each.payload["metadata"]})
-
-
-def _reminder(
-    monitor: Monitor, post: Delivery, incident: Incident, mention: str | None, number: int
-) -> Delivery | None:
-    story = Teller.of(monitor).of_incident(incident)
-    if story is None:
-        return None
-    payload = repeat_message(
-        story, incident, channel=post.channel, root=post.id, number=number, mention=mention
-    )  # fmt: skip
-    return delivery_of(payload, kind="incidents", now=monitor.clock(), operation="reply", root=post.id)

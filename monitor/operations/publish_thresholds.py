@@ -8,20 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
-from monitor.alerting.slack.blocks import (
-    FALLBACK,
-    SECTION,
-    Payload,
-    context,
-    cut,
-    escape,
-    hashed,
-    header,
-    mention_block,
-    mention_text,
-    payload_of,
-    section,
-)
+from monitor.alerting.slack.blocks import SECTION, Payload, cut, escape, hashed, post_of
 from monitor.alerting.slack.message import delivery_of
 from monitor.config.model import Config
 from monitor.core.process_environment import system_user
@@ -91,16 +78,13 @@ def lowered_message(done: Publication, now: datetime, *, channel: str, mention: 
     rest = [f"and {len(lowered) - LOWERED_SHOWN} more"] if len(lowered) > LOWERED_SHOWN else []
     changes = cut(escape("\n".join(f"{each}." for each in [*lowered[:LOWERED_SHOWN], *rest])), SECTION - 200)
     by = f"{done.by.actor} on {done.by.host}"
-    blocks = [
-        header(top),
-        *mention_block(mention),
-        section(changes),
-        section(f"Published by {escape(by)}, rules revision {escape(done.by.revision)}."),
-        section(
-            "*Do now:* if nobody meant this, put the older alerts.yaml back and run "
-            "`calmon automation thresholds publish --reason TEXT`."
-        ),
-        context(f"{now:%Y-%m-%d %H:%M} UTC"),
+    text = [
+        changes,
+        f"Published by {escape(by)}, rules revision {escape(done.by.revision)}.",
+        "*Do now:* if nobody meant this, put the older alerts.yaml back and run "
+        "`calmon automation thresholds publish --reason TEXT`.",
     ]
-    text = cut(f"{mention_text(mention)} {top}: {changes}".strip(), FALLBACK)
-    return payload_of(channel, text, blocks, hashed("thresholds", channel, done.by.revision, str(done.sequence)))
+    id = hashed("thresholds", channel, done.by.revision, str(done.sequence))
+    return post_of(
+        channel, top, text, id, footer=f"{now:%Y-%m-%d %H:%M} UTC", push=f"{top}: {changes}", mention=mention
+    )

@@ -12,8 +12,7 @@ import hashlib
 import json
 import logging
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -36,7 +35,6 @@ SILENCES = {"incident_silence_day": timedelta(days=1), "incident_silence_week": 
 ACTIONS = ("incident_ack", *SILENCES, "automation_off", "automation_on")
 MODAL = "automation_on"
 REASON_LENGTH = 500
-REMEMBERED = 1_000
 
 log = logging.getLogger(__name__)
 
@@ -128,97 +126,79 @@ def read_press(payload: Mapping[str, Any], team: str) -> Press:
 
     In a channel that is shared with another workspace, people of the other one are refused.
     """
-    user = _part(payload, "user")
-    teams = {_text(_part(payload, "team"), "id"), _text(user, "team_id")} - {""}
-    if not _text(user, "id"):
+    teams = {text_at(payload, "team", "id"), text_at(payload, "user", "team_id")} - {""}
+    if not text_at(payload, "user", "id"):
         raise PressRefused(PressRefusal.NOT_UNDERSTOOD, "nobody pressed it")
-    if not teams or teams != {team}:
+    if teams != {team}:
         raise PressRefused(PressRefusal.OTHER_WORKSPACE)
     if payload.get("type") == "view_submission":
-        return _sent_modal(_part(payload, "view"), user)
+        return _sent_modal(payload)
     if payload.get("type") == "block_actions":
-        return _pressed_button(payload, user)
+        return _pressed_button(payload)
     raise PressRefused(PressRefusal.NOT_UNDERSTOOD)
 
 
-def _pressed_button(payload: Mapping[str, Any], user: Mapping[str, Any]) -> Press:
-    actions = payload.get("actions")
-    first = actions[0] if isinstance(actions, Sequence) and actions and isinstance(actions[0], Mapping) else {}
-    action, incident = _text(first, "action_id"), _text(first, "value")
+def _pressed_button(payload: Mapping[str, Any]) -> Press:
+    action, incident, ts = (text_at(payload, "actions", 0, name) for name in ("action_id", "value", "action_ts"))
     if action not in ACTIONS:
         raise PressRefused(PressRefusal.UNKNOWN_ACTION)
+    key = f"slack:{ts}:{text_at(payload, 'user', 'id')}:{action}:{incident}"
+    return _press(payload, key, action, incident, ts, trigger=text_at(payload, "trigger_id"))
+
+
+def _sent_modal(payload: Mapping[str, Any]) -> Press:
+    if text_at(payload, "view", "callback_id") != MODAL:
+        raise PressRefused(PressRefusal.UNKNOWN_ACTION)
+    metadata = _metadata(payload)
+    reason = text_at(payload, "view", "state", "values", "reason", "reason", "value")
+    press = _press(
+        payload, f"slack:view:{text_at(payload, 'view', 'id')}", MODAL, text_at(metadata, "incident"),
+        text_at(metadata, "ts"), reason=clean(reason, REASON_LENGTH),
+    )  # fmt: skip
+    if not (press.reason or "").strip():
+        raise PressRefused(PressRefusal.REASON_MISSING)
+    return press
+
+
+def _press(payload: Mapping[str, Any], key: str, action: str, incident: str, ts: str, **more: str) -> Press:
     if not incident:
         raise PressRefused(PressRefusal.NO_INCIDENT)
-    ts = _text(first, "action_ts")
-    return Press(
-        key=f"slack:{ts}:{_text(user, 'id')}:{action}:{incident}"[:200],
-        action=action,
-        incident=incident,
-        user=_text(user, "id"),
-        name=_name(user),
-        channel=channel_of(payload),
-        at=_moment(ts),
-        trigger=_text(payload, "trigger_id"),
-    )
-
-
-def _sent_modal(view: Mapping[str, Any], user: Mapping[str, Any]) -> Press:
-    if _text(view, "callback_id") != MODAL:
-        raise PressRefused(PressRefusal.UNKNOWN_ACTION)
-    metadata = _metadata(view)
-    values = _part(_part(view, "state"), "values")
-    reason = clean(_text(_part(_part(values, "reason"), "reason"), "value"), REASON_LENGTH)
-    if not _text(metadata, "incident"):
-        raise PressRefused(PressRefusal.NO_INCIDENT)
-    if not reason.strip():
-        raise PressRefused(PressRefusal.REASON_MISSING)
-    return Press(
-        key=f"slack:view:{_text(view, 'id')}"[:200],
-        action=MODAL,
-        incident=_text(metadata, "incident"),
-        user=_text(user, "id"),
-        name=_name(user),
-        channel=_text(metadata, "channel"),
-        at=_moment(_text(metadata, "ts")),
-        reason=reason,
-    )
+    name = text_at(payload, "user", "username") or text_at(payload, "user", "name") or "somebody"
+    user, channel = text_at(payload, "user", "id"), channel_of(payload)
+    try:
+        at = datetime.fromtimestamp(float(ts), UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise PressRefused(PressRefusal.NOT_UNDERSTOOD, "it does not say when") from error
+    return Press(key[:200], action, incident, user, clean(name, 60), channel, at, **more)
 
 
 def channel_of(payload: Mapping[str, Any]) -> str:
     """The channel in which to answer the person; empty if the payload has none."""
-    modal = payload.get("type") == "view_submission"
-    pressed = _text(_part(payload, "channel"), "id") or _text(_part(payload, "container"), "channel_id")
-    return _text(_metadata(_part(payload, "view")), "channel") if modal else pressed
+    if payload.get("type") == "view_submission":
+        return text_at(_metadata(payload), "channel")
+    return text_at(payload, "channel", "id") or text_at(payload, "container", "channel_id")
 
 
-def _metadata(view: Mapping[str, Any]) -> Mapping[str, Any]:
+def _metadata(payload: Mapping[str, Any]) -> object:
     """The data that :func:`reason_modal` put into the modal."""
     try:
-        found = json.loads(_text(view, "private_metadata") or "{}")
+        return json.loads(text_at(payload, "view", "private_metadata"))
     except ValueError:
         return {}
-    return found if isinstance(found, Mapping) else {}
 
 
-def _part(payload: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = payload.get(key)
-    return found if isinstance(found, Mapping) else {}
+def text_at(found: Any, *path: str | int) -> str:
+    """The text at a place of a payload; "" where there is none.
 
-
-def _text(payload: Mapping[str, Any], key: str) -> str:
-    found = payload.get(key)
-    return found if isinstance(found, str) else ""
-
-
-def _name(user: Mapping[str, Any]) -> str:
-    return clean(_text(user, "username") or _text(user, "name") or "somebody", 60)
-
-
-def _moment(ts: str) -> datetime:
+    >>> text_at({"user": {"id": "U1"}}, "user", "id"), text_at({"user": None}, "user", "id"), text_at([], 0)
+    ('U1', '', '')
+    """
     try:
-        return datetime.fromtimestamp(float(ts), UTC)
-    except (ValueError, OverflowError, OSError) as error:
-        raise PressRefused(PressRefusal.NOT_UNDERSTOOD, "it does not say when") from error
+        for each in path:
+            found = found[each]
+    except (KeyError, IndexError, TypeError):
+        return ""
+    return found if isinstance(found, str) else ""
 
 
 def operators(automation: AutomationConfig) -> tuple[frozenset[str], frozenset[str]]:
@@ -300,7 +280,6 @@ class Buttons:
         self._monitor, self._slack, self._team = monitor, slack, team
         self._config, self._deliver = config, deliver
         self._one = threading.Lock()
-        self._handled: OrderedDict[str, str] = OrderedDict()
 
     def handle(self, payload: Mapping[str, Any]) -> str:
         """Do what was pressed and answer privately; returns the result in words."""
@@ -309,9 +288,7 @@ class Buttons:
                 words, changed = self._handle(payload)
             except Exception:  # a defect, or a history that is down: the next press may go well
                 log.exception("a press could not be handled")
-                return self._answer(
-                    channel_of(payload), _text(_part(payload, "user"), "id"), _ANSWERS[PressRefusal.FAILED]
-                )
+                return self._answer(channel_of(payload), text_at(payload, "user", "id"), _ANSWERS[PressRefusal.FAILED])
         if changed:
             self._send()  # outside the lock: a modal must open within three seconds of its press
         return words
@@ -321,16 +298,9 @@ class Buttons:
         press = None
         try:
             press = read_press(payload, self._team)
-            if press.key in self._handled:
-                return self._handled[press.key], False
-            words, changed = self._do(press)
+            return self._do(press)
         except PressRefused as refused:
-            words, changed = self._refuse(refused, press, payload), False
-        if press is not None:
-            self._handled[press.key] = words
-            while len(self._handled) > REMEMBERED:
-                self._handled.popitem(last=False)
-        return words, changed
+            return self._refuse(refused, press, payload), False
 
     def _do(self, press: Press) -> tuple[str, bool]:
         incident = self._incident(press)
@@ -415,7 +385,7 @@ class Buttons:
 
     def _refuse(self, refused: PressRefused, press: Press | None, payload: Mapping[str, Any]) -> str:
         """Report the refusal to the person, to the log and, if the press names an incident, in its history."""
-        user = _text(_part(payload, "user"), "id")
+        user = text_at(payload, "user", "id")
         log.warning("refused a press of %s: %s", clean(user, 30) or "nobody", clean(str(refused), 300))
         if press is not None and refused.reason != PressRefusal.UNKNOWN_INCIDENT:
             key = hashlib.sha256(f"refused:{press.key}".encode()).hexdigest()[:32]  # hashed to fit its column

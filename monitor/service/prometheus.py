@@ -17,7 +17,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from monitor.alerting.health.issues import WATCHDOG_NOTE, Observed, findings
-from monitor.alerting.health.watchdog import observed
+from monitor.alerting.health.look import observed
 from monitor.automation.state import allowed_of_each, off_segments
 from monitor.config.model import Config
 from monitor.core.diagnoses import Diagnosis

@@ -11,10 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from monitor.alerting.health import outage
-from monitor.alerting.health.watchdog import is_not_running_reported, note_failure, observed, watch_monitor
+from monitor.alerting.health.look import observed
+from monitor.alerting.health.watchdog import is_not_running_reported, note_failure, watch_monitor
 from monitor.cli import app
-from monitor.core.records import Delivery
-from monitor.operations.act import Pending, settled
+from monitor.core.records import Action, Delivery
+from monitor.operations.act import settled
 from monitor.operations.incident_actions import resolve
 from tests.fakes import slack
 from tests.fakes.alerts_world import CONFIG, AlertsWorld, Judged, alerts_world
@@ -204,8 +205,8 @@ def test_check_incidents_and_a_run_say_how_it_went_with_a_route_without_a_channe
 ) -> None:
     with world_with(tmp_path, oncall, config=ALONE) as world:  # there is no address of mail
         world.evaluate("2026-W03", BROKEN)
-        pending = Pending("slack", "tickets", "billing", "", world.incident("billing"))
-        assert [each.state for each in settled(world.monitor, [pending])] == ["sent"]
+        asked = Action("slack", "tickets", "billing", "")
+        assert [each.state for each in settled(world.monitor, [asked])] == ["sent"]
         assert observed(world.monitor.store, world.monitor.config, world.clock.now).untold == frozenset()
         complaint = [Judged("complaint", RULE, "breach", 0.12)]
     with world_with(tmp_path, oncall, config=CONFIG) as world:  # and no token

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from rich.console import Console
 
-from monitor.alerting.health import watchdog
 from monitor.alerting.health.issues import WatchReason, findings
+from monitor.alerting.health.look import observed
 from monitor.core.records import Estimate, Reason, Subject, Verdict
 from monitor.core.windows import week
 from monitor.core.wording import plain_words
@@ -139,7 +139,7 @@ def test_items_that_cannot_be_read_leave_the_counts_judged_and_everything_says_w
         assert "could not be read (unresolved_failed): tickets: " in console.export_text()
         report = collect_report(monitor.store, monitor.config, week(WEEK, ZONE), now=NOW)
         assert any("(unresolved_failed): tickets: " in note and "no_such_table" in note for note in report.notes)
-        seen = findings(watchdog.observed(monitor.store, monitor.config, NOW), NOW)
+        seen = findings(observed(monitor.store, monitor.config, NOW), NOW)
         issues = [each for each in seen if each.reason == WatchReason.UNRESOLVED_FAILED]
         assert [each.severity for each in issues] == ["warning"]
         assert "could not judge" in issues[0].text

@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from typer.testing import CliRunner
 
-from monitor.alerting.health import watchdog
 from monitor.alerting.health.issues import HealthIssue, findings
+from monitor.alerting.health.look import observed
 from monitor.cli import app
 from monitor.context import Monitor
 from monitor.core.records import Schedule
@@ -51,7 +51,7 @@ def started(world: World, schedule: Schedule, name: str) -> list[Run]:
 
 
 def gaps(monitor: Monitor, schedule: Schedule, now: datetime) -> list[HealthIssue]:
-    found = findings(watchdog.observed(monitor.store, monitor.config, now), now)
+    found = findings(observed(monitor.store, monitor.config, now), now)
     return [issue for issue in found if issue.key == f"{schedule}:gaps"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from monitor.alerting.health import issues
-from monitor.alerting.health.watchdog import observed
+from monitor.alerting.health.look import observed
 from monitor.context import Monitor, utc_now
 from monitor.core import windows
 from monitor.core.records import Reason, Schedule, Subject, Verdict, Window

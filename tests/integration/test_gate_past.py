@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sa
 
 from monitor.alerting.health.issues import Observed, findings
-from monitor.alerting.health.watchdog import automation_line
+from monitor.alerting.health.look import automation_line
 from monitor.automation import Gate
 from monitor.automation.gate.sources import HttpSource, StoreSource
 from monitor.automation.state import effective

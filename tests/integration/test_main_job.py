@@ -19,7 +19,7 @@ from sklearn import metrics as sk
 from sqlalchemy.exc import OperationalError
 
 from monitor.alerting.health.issues import findings
-from monitor.alerting.health.watchdog import observed
+from monitor.alerting.health.look import observed
 from monitor.config.model import SourceConfig
 from monitor.context import Monitor
 from monitor.core.records import Reason, Window

@@ -68,7 +68,7 @@ def test_a_message_that_was_never_sent_goes_to_the_channel_that_routes_name_now_
     assert root.startswith("billing must not act alone")
     assert MENTION in root
     picture, reminder = replies(workspace, "new-oncall")
-    assert (picture, "not acknowledged yet" in reminder) == ("", True)
+    assert (picture, "Not acknowledged yet" in reminder) == ("", True)
     assert roots(workspace, "ml-monitoring")[0].startswith("Monitor: nothing is wrong")
 
 

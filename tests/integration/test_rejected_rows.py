@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from monitor.alerting.health.issues import WatchReason, findings
-from monitor.alerting.health.watchdog import observed
+from monitor.alerting.health.look import observed
 from monitor.automation.state import effective
 from monitor.core import windows
 from monitor.core.records import Window

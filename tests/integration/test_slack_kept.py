@@ -42,7 +42,7 @@ def kept_reminder(world: AlertsWorld, slack: FakeSlack, *judged: Judged) -> None
     world.evaluate("2026-W02", judged)
     down(slack)
     world.drain(world.clock.now + DAY + HOUR)
-    (kept,) = (d for d in world.deliveries() if "not acknowledged" in str(d.payload.get("text")))
+    (kept,) = (d for d in world.deliveries() if "Not acknowledged" in str(d.payload.get("text")))
     assert kept.state == "failed"
 
 
@@ -67,7 +67,7 @@ def test_a_kept_reminder_is_not_sent_after_somebody_has_taken_its_incident(
     else:
         world.drain(world.clock.now)
     assert reminders(slack) == []
-    (kept,) = (d for d in world.deliveries() if "not acknowledged" in str(d.payload.get("text")))
+    (kept,) = (d for d in world.deliveries() if "Not acknowledged" in str(d.payload.get("text")))
     assert kept.state == "superseded"
 
 
@@ -81,7 +81,7 @@ def test_a_reminder_that_may_be_in_slack_is_looked_for_also_where_it_is_composed
     change_switch(world.monitor, "tickets", "billing", enable=True, by="ana", reason="a bad import")
     slack.heal()
     world.drain(world.clock.now + HOUR)
-    assert reminders(slack) == [f"billing: not acknowledged yet {MENTION}"]
+    assert reminders(slack) == [f"Not acknowledged yet: billing must not act alone {MENTION}"]
 
 
 def test_of_the_reminders_of_a_long_outage_only_the_newest_is_sent(world: AlertsWorld, slack: FakeSlack) -> None:

@@ -155,7 +155,7 @@ def test_after_a_restore_the_next_reminder_comes_a_repeat_later_although_the_los
     restore(world, tmp_path)
     for hours, sent in ((0, 1), (22, 1), (24, 2)):
         world.drain(world.clock.now + hours * HOUR)
-        assert sum("not acknowledged yet" in message["text"] for message in slack.messages) == sent
+        assert sum("Not acknowledged yet" in message["text"] for message in slack.messages) == sent
 
 
 def test_without_the_history_scope_what_may_be_a_repeat_says_so_and_nothing_else_does(

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from monitor.alerting.health.issues import findings
-from monitor.alerting.health.watchdog import observed, watch_monitor
+from monitor.alerting.health.look import observed
+from monitor.alerting.health.watchdog import watch_monitor
 from monitor.core.windows import week
 from monitor.run import deliver, run_window
 from monitor.service.prometheus import exposition

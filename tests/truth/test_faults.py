@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.timing import fresh
 from monitor.alerting import compose
-from monitor.alerting.slack import incident_message
+from monitor.alerting.slack import blocks, incident_message
 from monitor.alerting.slack.links import Links
 from monitor.core.diagnoses import DiagnosisState, Since
 from monitor.core.records import IncidentReason
@@ -59,7 +59,7 @@ def an_acknowledgement_is_dropped(real: Any) -> Any:
         made = real(finding, before, counted, now)
         if made.kind != "continue":
             return made
-        return replace(made, incident=life._unmarked(made.incident))
+        return replace(made, incident=life.unmarked(made.incident))
 
     return again
 
@@ -183,7 +183,7 @@ def the_window_that_opened_it(real: Any) -> Any:
 
 
 def acknowledge_once_more(real: Any) -> Any:
-    return lambda story, incident: real(story, replace(incident, state="open"))
+    return lambda incident, *others: real(replace(incident, state="open"), *others)
 
 
 def dead_links(_: Any) -> Any:
@@ -238,7 +238,7 @@ FAULTS = [
     Fault(a_vanished_label_is_not_called_so, findings, "_missed", ("a vanished label is called so",), 5),
     Fault(two_incidents_of_one_label, findings, "findings", ("two incidents of one label",), 4),
     Fault(the_window_that_opened_it, incident_message, "_footer", ("newest window of a message",), 4),
-    Fault(acknowledge_once_more, incident_message, "_buttons", ("whether it can be acknowledged",), 4),
+    Fault(acknowledge_once_more, blocks, "incident_buttons", ("whether it can be acknowledged",), 4),
     Fault(dead_links, Links, "label", ("link",), 4),
     Fault(nothing_said_of_what_was_not_judged, label, "doubt_of", ("doubt in words",), 1),
     Fault(forgotten_evidence, act, "after_run", ("on against a breach",), 4),

@@ -122,6 +122,25 @@ _REPORTED_ELSEWHERE = {
 baseline, or a later run judges it once its truths are known."""
 
 
+BY_LABEL: Mapping[Reason, tuple[WatchReason, str, str]] = {
+    Reason.REJECTED_ROWS: (
+        WatchReason.REJECTED_ROWS, "too many of their rows were rejected, so what is left may not be typical",
+        "fix the rows at their source, then {again}",
+    ),
+    Reason.UNRESOLVED_FAILED: (
+        WatchReason.UNRESOLVED_FAILED,
+        "when their truths came, or which of their items still wait for one, could not be read",
+        "the notes of the report say why (`calmon report`); fix it, then {again}",
+    ),
+    Reason.SCORES_MOVED: (
+        WatchReason.SCORES_MOVED, "their scores moved, so too few are comparable with the baseline",
+        "treat it as a breach until you know why; if the new scores are intended (a new model version), "
+        "`calmon baseline pin`",
+    ),
+}  # fmt: skip
+"""By the reason of verdicts that is reported by label: the health issue, why, and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunSeen:
     """One evaluation of a source in the history: ``state`` is running, done or failed; ``rules_revision`` is that of
@@ -474,7 +493,7 @@ def _flows(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     for key, note in sorted(observed.notes.items()):
         flow = key.removeprefix(FAILED_NOTE)
         # a note from the future is left out: this clock is behind, or the flow's was ahead
-        if key != flow and note.at <= now and not _has_run_since(observed, flow, note):
+        if key != flow and note.at <= now and not _is_over(observed, flow, note):
             yield _flow_failed(flow, note, observed.zone)
 
 
@@ -506,18 +525,18 @@ def _flow_failed(flow: str, note: Note, zone: ZoneInfo) -> HealthIssue:
     )
 
 
-def _has_run_since(observed: Observed, flow: str, note: Note) -> bool:
-    """Whether the flow's sources were judged later, or their run is stored as failed, which is reported already."""
-    if flow == "calmon-watchdog":
-        looked = observed.notes.get(WATCHDOG_NOTE)
-        return looked is not None and looked.at > note.at
-    named = set(note.detail.get("sources", ())) & {*observed.sources}
-    of_schedule = [run for run in observed.runs if run.schedule == SCHEDULE_OF.get(flow)]
-    runs = [run for run in of_schedule if not named or run.source in named]
-    later = {run.source for run in runs if run.state == "done" and run.finished_at and run.finished_at > note.at}
+def _is_over(observed: Observed, flow: str, note: Note) -> bool:
+    """Whether alerts.yaml has none of the flow's sources any more, or their run is stored as failed, which is reported.
+
+    A run that is done settles the note, and so does the next look of the watchdog or the drain.
+    """
+    named = set(note.detail.get("sources", ()))
+    runs = [
+        run for run in observed.runs if run.schedule == SCHEDULE_OF.get(flow) and (not named or run.source in named)
+    ]
     newest = max(runs, key=lambda run: run.started_at, default=None)
-    shown = SCHEDULE_OF.get(flow) in observed.scheduled and newest is not None and newest.state == "failed"
-    return (bool(later) and named <= later) or shown
+    is_shown = SCHEDULE_OF.get(flow) in observed.scheduled and newest is not None and newest.state == "failed"
+    return is_shown or (bool(named) and named.isdisjoint(observed.sources))
 
 
 def _data(observed: Observed) -> Iterable[HealthIssue]:
@@ -642,37 +661,19 @@ def _judged(observed: Observed) -> Iterable[HealthIssue]:
             continue
         if not each.evaluated and set(each.reasons) - _REPORTED_ELSEWHERE:
             yield _nothing_judged(each)
-        if each.labels.get(Reason.REJECTED_ROWS):
-            why, do_now = _rejected(each)
-            yield _not_by_label(each, Reason.REJECTED_ROWS, WatchReason.REJECTED_ROWS, why, do_now)
-        if each.labels.get(Reason.UNRESOLVED_FAILED):
-            yield _not_by_label(
-                each,
-                Reason.UNRESOLVED_FAILED,
-                WatchReason.UNRESOLVED_FAILED,
-                "when their truths came, or which of their items still wait for one, could not be read",
-                "the notes of the report say why (`calmon report`); fix it, then "
-                f"{_again(each.schedule, each.window_name)}",
-            )
-        if each.labels.get(Reason.SCORES_MOVED):
-            yield _not_by_label(
-                each,
-                Reason.SCORES_MOVED,
-                WatchReason.SCORES_MOVED,
-                "their scores moved, so too few are comparable with the baseline",
-                "treat it as a breach until you know why; if the new scores are intended (a new model version), "
-                "`calmon baseline pin`",
-            )
+        for reason, (watch_reason, why, do_now) in BY_LABEL.items():
+            if each.labels.get(reason):
+                words = _rejected(each) if reason is Reason.REJECTED_ROWS else (why, do_now)
+                yield _not_by_label(each, reason, watch_reason, *words)
 
 
 def _rejected(each: JudgedSeen) -> tuple[str, str]:
-    """Why rows were rejected, and what to do."""
-    gravest, again = each.lost.gravest, _again(each.schedule, each.window_name)
-    if gravest is None:  # removed, as old counts are
-        why = "too many of their rows were rejected, so what is left may not be typical"
-        return why, f"fix the rows at their source, then {again}"
+    """Why rows were rejected, and what to do, where that is known: old counts are removed."""
+    gravest = each.lost.gravest
+    if gravest is None:
+        return BY_LABEL[Reason.REJECTED_ROWS][1:]
     items = f" (for example {', '.join(each.examples)})" if each.examples else ""
-    return f"{fact(gravest)}{items}", f"{remedy(gravest).removesuffix('.')}: {again}"
+    return f"{fact(gravest)}{items}", f"{remedy(gravest).removesuffix('.')}: {{again}}"
 
 
 def _nothing_judged(each: JudgedSeen) -> HealthIssue:
@@ -704,7 +705,7 @@ def _not_by_label(each: JudgedSeen, reason: Reason, watch_reason: WatchReason, w
         severity,
         f"{each.source}:{each.schedule}",
         f"{each.source} in {each.named_since(reason)}: {rules} could not judge {names}: {why}.",
-        do_now,
+        do_now.replace("{again}", _again(each.schedule, each.window_name)),
         each.source,
     )
 
@@ -713,26 +714,28 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     stuck = [
         d for d in observed.deliveries if d.state in ("pending", "failed", "sending") and now - d.created_at > STUCK
     ]
-    recent = [d for d in observed.deliveries if d.state == "dead" and now - d.created_at <= RECENT]
-    dead = [d for d in recent if not d.is_of_deleted and not d.ended_with_its_message]
-    fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
-    look = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
-    for reason, group, one, many, what, do_now in (
-        (WatchReason.DELIVERY_STUCK, stuck, "has", "have", "waited for more than an hour", fix),
-        (WatchReason.DELIVERY_REFUSED, dead, "was", "were", "refused by Slack for good", look),
-    ):
-        for channel in sorted({d.channel for d in group}):
-            waiting = [d for d in group if d.channel == channel]
-            error = next((d.error for d in reversed(waiting) if d.error), "no error was noted")
-            messages = (
-                f"{count_of(len(waiting), 'message')} to {receiver_name(channel)} {one if len(waiting) == 1 else many}"
-            )
-            nobody = reason == WatchReason.DELIVERY_STUCK and _reaches_nobody(observed, stuck, waiting)
-            severity: Severity = "critical" if nobody else "warning"
-            text = f"{messages} {what}: {error}{_nothing_since(observed, waiting) if nobody else ''}"
-            do = BESIDE if waiting[0].is_beside_slack else do_now
-            yield HealthIssue(reason, severity, channel, text, do, channel=channel)
-    yield from _not_sent(observed, now)
+    given_up = [d for d in observed.deliveries if now - d.created_at <= RECENT and not d.ended_with_its_message]
+    dead = [d for d in given_up if d.state == "dead" and not d.is_of_deleted]
+    for messages in _by_channel(stuck):
+        error, nobody = _last_error(messages), _reaches_nobody(observed, stuck, messages)
+        fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
+        said = f"waited for more than an hour: {error}"
+        yield _unsent(WatchReason.DELIVERY_STUCK, observed, messages, ("has", "have"), said, fix, nobody=nobody)
+    for messages in _by_channel(dead):
+        look = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
+        said = f"refused by Slack for good: {_last_error(messages)}"
+        yield _unsent(WatchReason.DELIVERY_REFUSED, observed, messages, ("was", "were"), said, look)
+    # given up for want of a token, by a monitor that had one before
+    first, last = observed.sent or (now, now)
+    for messages in _by_channel([d for d in given_up if d.state == "not_sent" and d.created_at > first]):
+        beside, nobody = messages[0].is_beside_slack, max(d.created_at for d in messages) > last
+        what, variable = ("addresses", "CALMON_APPRISE") if beside else ("token", "CALMON_SLACK_BOT_TOKEN")
+        said = f"not sent and will not be: a process had no {what}, although messages had been sent before."
+        do = (
+            f"set {variable} wherever calmon runs (`calmon check` says whose it is); `calmon incidents list` shows "
+            "what the messages were about"
+        )
+        yield _unsent(WatchReason.DELIVERY_NOT_SENT, observed, messages, ("was", "were"), said, do, nobody=nobody)
     if observed.untold:
         names = _names(sorted(Subject(*each).name for each in observed.untold))
         yield HealthIssue(
@@ -742,13 +745,34 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         )  # fmt: skip
 
 
-BESIDE = "`calmon incidents test` tries every receiver; correct its address in CALMON_APPRISE"
+def _by_channel(deliveries: Sequence[Delivery]) -> list[list[Delivery]]:
+    return [[d for d in deliveries if d.channel == each] for each in sorted({d.channel for d in deliveries})]
 
 
-def _nothing_since(observed: Observed, lost: Sequence[Delivery]) -> str:
-    """What is added where people are notified of nothing: since when, as the history knows it."""
+def _last_error(messages: Sequence[Delivery]) -> str:
+    return next((d.error for d in reversed(messages) if d.error), "no error was noted")
+
+
+def _unsent(
+    reason: WatchReason,
+    observed: Observed,
+    messages: Sequence[Delivery],
+    verbs: tuple[str, str],
+    said: str,
+    do_now: str,
+    *,
+    nobody: bool = False,
+) -> HealthIssue:
+    """Messages to one channel or receiver that it does not have; ``nobody``: nothing reaches anybody there now."""
+    channel, beside, verb = messages[0].channel, messages[0].is_beside_slack, verbs[len(messages) > 1]
+    text = f"{count_of(len(messages), 'message')} to {receiver_name(channel)} {verb} {said}"
     since = "so far" if observed.sent is None else f"since {observed.sent[1]:%Y-%m-%d %H:%M} UTC"
-    return f" Nothing has reached {'anybody' if lost[0].is_beside_slack else 'Slack'} {since}."
+    text += f" Nothing has reached {'anybody' if beside else 'Slack'} {since}." if nobody else ""
+    do = BESIDE if beside and reason != WatchReason.DELIVERY_NOT_SENT else do_now
+    return HealthIssue(reason, "critical" if nobody else "warning", channel, text, do, channel=channel)
+
+
+BESIDE = "`calmon incidents test` tries every receiver; correct its address in CALMON_APPRISE"
 
 
 def _reaches_nobody(observed: Observed, stuck: Sequence[Delivery], waiting: Sequence[Delivery]) -> bool:
@@ -761,31 +785,6 @@ def _reaches_nobody(observed: Observed, stuck: Sequence[Delivery], waiting: Sequ
         return False
     refuses_all = any(each.error_code in TOKEN_ERRORS for each in waiting)
     return refuses_all or (bool(observed.channels) and observed.channels <= {each.channel for each in stuck})
-
-
-def _not_sent(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
-    """Messages that were given up for want of a token, by a monitor that had one before."""
-    if observed.sent is None:
-        return
-    first, last = observed.sent
-    recent = [d for d in observed.deliveries if d.state == "not_sent" and now - d.created_at <= RECENT]
-    lost = [d for d in recent if d.created_at > first and not d.ended_with_its_message]
-    for channel in sorted({d.channel for d in lost}):
-        mine = [d for d in lost if d.channel == channel]
-        nobody = max(d.created_at for d in mine) > last
-        beside = mine[0].is_beside_slack
-        what, variable = ("addresses", "CALMON_APPRISE") if beside else ("token", "CALMON_SLACK_BOT_TOKEN")
-        messages = f"{count_of(len(mine), 'message')} to {receiver_name(channel)} {'was' if len(mine) == 1 else 'were'}"
-        yield HealthIssue(
-            WatchReason.DELIVERY_NOT_SENT,
-            "critical" if nobody else "warning",
-            channel,
-            f"{messages} not sent and will not be: a process had no {what}, although messages had been sent before."
-            f"{_nothing_since(observed, mine) if nobody else ''}",
-            f"set {variable} wherever calmon runs (`calmon check` says whose it is); "
-            "`calmon incidents list` shows what the messages were about",
-            channel=channel,
-        )
 
 
 def _listener(observed: Observed, now: datetime) -> Iterable[HealthIssue]:

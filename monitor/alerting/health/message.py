@@ -1,34 +1,28 @@
-"""The messages about a trouble of the monitor itself: one living message, its reminders, and its end. Pure.
+"""What is told of the monitor itself, in Slack's marks: its incident, what is new in it, and its end. Pure.
 
-Every sentence is computed from the findings and the switches at the time of writing.
+Every sentence is computed from the issues and the switches at the time of writing.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.slack.blocks import (
     DONE,
     EMOJI,
-    FALLBACK,
-    Block,
+    IncidentFace,
     Payload,
-    context,
     cut,
     escape,
     hashed,
-    header,
-    incident_buttons,
     link,
-    mention_block,
-    mention_text,
-    payload_of,
-    section,
+    post_of,
+    reply_of,
     with_code,
 )
 from monitor.alerting.slack.links import Links
@@ -72,38 +66,38 @@ def title_of(reason: str, source: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
-    """One incident of the monitor as a message shows it.
+class MonitorStory:
+    """What is told of the monitor as of a time: the ``issues`` that need somebody (none: it is over).
 
-    ``findings`` are the present ones (none: it is over), ``automation`` is :func:`automation_now`, ``since`` when it
-    ended, ``has_ended``: labels are off since their leases ended; ``was``: every reason that it has had, of one that is
-    over.
+    ``automation`` is :func:`automation_now`, ``ended_at`` when it ended, ``has_ended``: labels are off since their
+    leases ended; ``was``: every reason that it has had, of one that is over.
     """
 
-    incident: Incident
-    findings: Sequence[HealthIssue]
+    issues: Sequence[HealthIssue]
     automation: str
-    now: datetime
-    since: datetime | None = None
+    as_of: datetime
+    ended_at: datetime | None = None
     has_ended: bool = False
-    repeat: timedelta | None = None
     was: Sequence[str] = ()
 
     @property
     def answers_buttons(self) -> bool:
-        """Whether a press of a button would be answered, as far as the findings say."""
-        return all(finding.reason is not WatchReason.LISTENER_SILENT for finding in self.findings)
+        """Whether a press of a button would be answered, as far as the issues say."""
+        return all(issue.reason is not WatchReason.LISTENER_SILENT for issue in self.issues)
 
     @property
-    def title(self) -> str:
+    def stages(self) -> list[str]:
+        """The keys of the issues, each of which a thread reports once."""
+        return sorted({stage_of(issue) for issue in self.issues})
+
+    def title(self, incident: Incident) -> str:
         """What is wrong in a few words; of a resolved incident, how and when it ended."""
-        if self.incident.state == "resolved":
-            return f"Monitor: nothing is wrong since {moment(self.since or self.incident.resolved_at or self.now)}"
-        first = self.findings[0] if self.findings else None
-        reason = WatchReason(self.incident.reason) if first is None else first.reason
+        if not incident.is_open:
+            return f"Monitor: nothing is wrong since {moment(self.ended_at or self.as_of)}"
+        first = self.issues[0] if self.issues else None
         subject = "" if first is None else first.source or first.channel
-        more = f", and {len(self.findings) - 1} more" if len(self.findings) > 1 else ""
-        return f"Monitor: {_TITLES[reason].format(clean(subject))}{more}"
+        more = f", and {len(self.issues) - 1} more" if len(self.issues) > 1 else ""
+        return f"Monitor: {title_of(incident.reason if first is None else first.reason, subject)}{more}"
 
 
 def automation_now(switches: Iterable[SwitchState], now: datetime) -> str:
@@ -143,135 +137,105 @@ def ended_leases(switches: Iterable[SwitchState], now: datetime) -> list[datetim
     )
 
 
-def living_message(view: View, *, channel: str, mention: str | None, links: Links) -> Payload:
-    """The present message of an incident: for the post and, with another id, for each edit."""
-    over, mention = view.incident.state == "resolved", mention if view.incident.state == "open" else None
-    blocks = [header(f"{DONE} {view.title}" if over else view.title), *mention_block(mention)]
-    if over:
-        blocks += [section("\n".join(_was(view))), section("\n".join(_automation_after(view))), context(_footer(view))]
+def shown(story: MonitorStory, incident: Incident, links: Links) -> IncidentFace:
+    """What the message of the monitor's incident shows."""
+    title = story.title(incident)
+    footer = f"since {moment(incident.opened_at)} · incident `{incident.id[:8]}` · as of {moment(story.as_of)}"
+    if not incident.is_open:
+        return IncidentFace(title, escape(title), (_was(story, incident), _automation_after(story)), footer)
+    do = [with_code(each) for each in _to_do(story.issues)][:TO_DO]
+    listed = do[0] if len(do) == 1 else "".join(f"\n• {each}" for each in do)
+    state = _state(story, incident)
+    parts = (
+        "\n".join(_issues(story.issues, links)),
+        _automation(story),
+        f"*Do now:*{'' if len(do) > 1 else ' '}{listed}" if do else "",
+        f"*{escape(state)}*" if state else "",
+    )
+    push = f"{escape(title)}: {' '.join(escape(redacted(issue.text)) for issue in story.issues[:SHOWN])}"
+    return IncidentFace(title, push, parts, footer, () if story.answers_buttons else None)
+
+
+def news(
+    story: MonitorStory, incident: Incident, new: Sequence[HealthIssue], *, mention: str | None, **thread: Any
+) -> Payload:
+    """A reply that says what is ``new`` in a trouble that goes on, that it came back, or that it is over.
+
+    ``mention``: whom to call.
+    """
+    change, once = "call" if mention else "news", [stage_of(issue) for issue in new]
+    if not incident.is_open:
+        lines = [f"{DONE} *{escape(story.title(incident))}.*", _was(story, incident), _automation_after(story)]
+        id = ["end", str(incident.reopened)]
     else:
-        blocks += _under_way(view, links)
-    findings = " ".join(escape(redacted(finding.text)) for finding in view.findings[:SHOWN])
-    text = " ".join(
-        part for part in (f"{escape(view.title)}{'' if over else f': {findings}'}", mention_text(mention)) if part
-    )
-    payload = payload_of(
-        channel, cut(text, FALLBACK), blocks, hashed("watch", view.incident.id, str(view.incident.version))
-    )
-    # stored with the message, not sent
-    return payload | {"incidents": [view.incident.id], "shows": hashed(json.dumps(blocks[:-1])), "stages": stages(view)}
+        back = incident.reopened and not new
+        first = replace(story, issues=new) if new else story  # what is new may be the lesser of two
+        top = f"It is back: {story.title(incident)}" if back else f"New: {first.title(incident)}"
+        lines = [f"*{escape(top)}*", *_issues(new or story.issues, None), _automation(story)]
+        id = ["stage", *once] if once else ["news", str(incident.version)]
+    made = reply_of(incident, "\n".join(lines), id=id, change=change, mention=mention, push=" ".join(lines), **thread)
+    return made | {"stages": story.stages, "one_event": bool(once) or not incident.is_open}
 
 
-def reminder(view: View, *, channel: str, root: str, number: int, mention: str | None) -> Payload:
-    """The ``number``-th reminder to acknowledge, as a reply in the thread."""
-    lines = [f"*Not acknowledged yet: {escape(view.title)}*", _automation(view)]
-    command = f"`calmon incidents ack {view.incident.id[:8]}`"
-    press = f"Press *Acknowledge* above, or write {command}" if view.answers_buttons else f"Write {command}"
-    lines.append(f"{press}: that ends these reminders.")
-    return _reply(view, lines, channel, hashed("repeat", root, str(number)), "repeat", mention)
+def stage_of(issue: HealthIssue) -> str:
+    """The key of an issue that a thread reports once."""
+    return f"{issue.reason.value}:{issue.severity}:{issue.source}"
 
 
-def news(view: View, findings: Sequence[HealthIssue], *, channel: str, root: str, mention: str | None) -> Payload:
-    """A reply that says what is new in a trouble that goes on, or that it came back; ``mention``: whom to call."""
-    back = view.incident.reopened and not findings
-    new = replace(view, findings=findings) if findings else view  # what is new may be the lesser of two
-    top = f"It is back: {escape(view.title)}" if back else f"New: {escape(new.title)}"
-    lines = [f"*{top}*", *_findings(findings or view.findings, None), _automation(view)]
-    once = [stage_of(finding) for finding in findings]  # each is reported once in a thread
-    id = hashed("stage", root, *once) if once else hashed("news", root, str(view.incident.version))
-    return _reply(view, lines, channel, id, "call" if mention else "news", mention) | {"one_event": bool(once)}
+def notice_lines(story: MonitorStory) -> list[str]:
+    """What receivers beside Slack are told, in plain text: what is wrong, what acts, and the first thing to do."""
+    if not story.issues:
+        return [story.automation]
+    do = [f"do now: {redacted(issue.do_now)}" for issue in story.issues[:1] if issue.do_now]
+    return [*(redacted(issue.text) for issue in story.issues), f"automation: {story.automation}", *do]
 
 
-def back(view: View, *, channel: str, root: str) -> Payload:
-    """The one reply that reports the end."""
-    lines = [f"{DONE} *{escape(view.title)}.*", *_was(view), *_automation_after(view)]
-    id = hashed("end", root, str(view.incident.reopened))
-    return _reply(view, lines, channel, id, "news", None) | {"one_event": True}
-
-
-def stage_of(finding: HealthIssue) -> str:
-    """The key of a finding that a thread reports once."""
-    return f"{finding.reason.value}:{finding.severity}:{finding.source}"
-
-
-def stages(view: View) -> list[str]:
-    """The stages that a message shows."""
-    return sorted({stage_of(finding) for finding in view.findings})
-
-
-def _under_way(view: View, links: Links | None) -> list[Block]:
-    blocks = [section("\n".join(_findings(view.findings, links)))] if view.findings else []
-    blocks += [section(_automation(view))]
-    do = [with_code(each) for each in _to_do(view.findings)][:TO_DO]
-    if do:
-        listed = do[0] if len(do) == 1 else "".join(f"\n• {each}" for each in do)
-        blocks += [section(f"*Do now:*{'' if len(do) > 1 else ' '}{listed}")]
-    blocks += [section(f"*{escape(state)}*")] if (state := _state(view)) else []
-    buttons = [incident_buttons(view.incident)] if view.answers_buttons else []
-    return [*blocks, *buttons, context(_footer(view))]
-
-
-def _was(view: View) -> list[str]:
-    incident = view.incident
-    names = ", ".join(reason.replace("_", " ") for reason in view.was or incident.reasons)
-    end = view.since or incident.resolved_at or view.now
+def _was(story: MonitorStory, incident: Incident) -> str:
+    names = ", ".join(reason.replace("_", " ") for reason in story.was or incident.reasons)
+    end = story.ended_at or story.as_of
     length = duration(max(end - incident.opened_at, timedelta(0)))
-    return [f"It was: {names}, from {moment(incident.opened_at)} to {moment(end)} ({length})."]
+    return f"It was: {names}, from {moment(incident.opened_at)} to {moment(end)} ({length})."
 
 
-def _findings(findings: Sequence[HealthIssue], links: Links | None) -> list[str]:
+def _issues(issues: Sequence[HealthIssue], links: Links | None) -> list[str]:
     lines = []
-    for finding in findings[:SHOWN]:
-        url, page = links and links.runbook(finding.reason.value), f"calmon docs {finding.reason.value}"
+    for issue in issues[:SHOWN]:
+        url, page = links and links.runbook(issue.reason.value), f"calmon docs {issue.reason.value}"
         runbook = link(url, "runbook") if url else f"(`{page}`)"
-        lines.append(f"{EMOJI[finding.severity]} {escape(redacted(finding.text))} {runbook}")
-    more = len(findings) - SHOWN
+        lines.append(f"{EMOJI[issue.severity]} {escape(redacted(issue.text))} {runbook}")
+    more = len(issues) - SHOWN
     return [*lines, f"and {more} more: `calmon health` lists all"] if more > 0 else lines
 
 
-def _automation(view: View) -> str:
-    return f"*Automation:* {escape(view.automation)}"
+def _automation(story: MonitorStory) -> str:
+    return f"*Automation:* {escape(story.automation)}"
 
 
-def _to_do(findings: Sequence[HealthIssue]) -> list[str]:
+def _to_do(issues: Sequence[HealthIssue]) -> list[str]:
     """What to do, each once; runs that follow the same check are one line."""
     runs: dict[str, list[str]] = {}
-    for each in dict.fromkeys(finding.do_now for finding in findings):
+    for each in dict.fromkeys(issue.do_now for issue in issues):
         check, _, run = each.partition(", then ")
         is_run = _RUN.fullmatch(run) is not None
         runs.setdefault(check if is_run else each, []).extend([run] if is_run else [])
     return [f"{check}, then {' and '.join(then)}" if then else check for check, then in runs.items()]
 
 
-def _automation_after(view: View) -> list[str]:
+def _automation_after(story: MonitorStory) -> str:
     """What automation does after the end of a trouble, and what brings back labels whose leases ended meanwhile."""
     back = (
-        "*Do now:* `calmon automation status` lists them. The next window within the limits renews a lease; "
+        "\n*Do now:* `calmon automation status` lists them. The next window within the limits renews a lease; "
         "`calmon automation enable` does so at once."
     )
-    return [_automation(view), back] if view.has_ended else [_automation(view)]
+    return f"{_automation(story)}{back if story.has_ended else ''}"
 
 
-def _state(view: View) -> str:
+def _state(story: MonitorStory, incident: Incident) -> str:
     """Who has taken it, or why it has not ended."""
-    words, quiet = people_words(view.incident), view.incident.quiet_since
+    words, quiet = people_words(incident), incident.quiet_since
     if words or quiet is None:
         return words[:1].upper() + words[1:]
     return f"Not seen since {moment(quiet)}; it kept coming back, so it ends after 6 quiet hours"
-
-
-def _footer(view: View) -> str:
-    id = view.incident.id[:8]
-    return f"since {moment(view.incident.opened_at)} · incident `{id}` · as of {moment(view.now)}"
-
-
-def _reply(view: View, lines: Sequence[str], channel: str, id: str, change: str, mention: str | None) -> Payload:
-    text = " ".join([*lines, mention_text(mention)]).strip()
-    blocks = [*mention_block(mention), section("\n".join(lines))]
-    return payload_of(channel, cut(text, FALLBACK), blocks, id, change) | {
-        "incidents": [view.incident.id],
-        "stages": stages(view),
-    }
 
 
 def history_down(
@@ -300,11 +264,12 @@ def history_down(
         "*Do now:* check that the database at `CALMON_STORE_URL` is running and answers (`calmon health`). "
         "After an update: `calmon db upgrade`."
     )
-    blocks = [] if number else [header("Monitor: the history cannot be used")]
-    blocks += [*mention_block(mention), section(again if number else what), section(f"```{reason}```")]
-    blocks += [section(follows), section(do), context(f"{later} `calmon docs operations` · as of {moment(now)}")]
-    text = f"{again if number else f'Monitor: the history cannot be used: {reason}'} {mention_text(mention)}".strip()
-    return payload_of(channel, cut(text, FALLBACK), blocks, outage_id(since, number), "repeat" if number else None)
+    top = "Monitor: the history cannot be used"
+    return post_of(
+        channel, "" if number else top, [again if number else what, f"```{reason}```", follows, do],
+        outage_id(since, number), footer=f"{later} `calmon docs operations` · as of {moment(now)}",
+        push=again if number else f"{top}: {reason}", mention=mention, change="repeat" if number else None,
+    )  # fmt: skip
 
 
 def outage_id(since: datetime, number: int) -> str:
@@ -316,10 +281,9 @@ def history_back(since: datetime, now: datetime, *, channel: str) -> tuple[Paylo
     """The edit and the reply that say that the history can be used again."""
     title = f"The history can be used again (seen {moment(now)})"
     was = f"It could not be used since {moment(since)} ({duration(now - since)})."
-    blocks = [header(f"{DONE} {title}"), section(was), context(f"as of {moment(now)}")]
-    id = hashed("outage", since.isoformat(), "back")
-    edit = payload_of(channel, title, blocks, id, "edit")
-    reply = payload_of(channel, f"{DONE} *{title}.* {was}", [section(f"{DONE} *{title}.* {was}")], id, "news")
+    id, said = hashed("outage", since.isoformat(), "back"), f"{DONE} *{title}.* {was}"
+    edit = post_of(channel, f"{DONE} {title}", [was], id, footer=f"as of {moment(now)}", push=title, change="edit")
+    reply = post_of(channel, "", [said], id, push=said, change="news")
     return edit, reply | {"title": title, "body": was, "type": "success"}  # of which Slack is sent nothing
 
 
@@ -334,10 +298,10 @@ def on_demand_failed(
         "The schedules and the switch are not touched by it. "
         "*Do now:* read the log of the run, fix what it names, and start it again."
     )
-    blocks = [header(top), *mention_block(mention), section(f"{what} {means}"), section(f"```{reason}```")]
-    blocks += [context(link(url, "the run"))] if url else []
-    text = f"{escape(top)}: {reason} {mention_text(mention)}".strip()
-    return payload_of(channel, cut(text, FALLBACK), blocks, hashed("monitor", channel, flow, run))
+    return post_of(
+        channel, top, [f"{what} {means}", f"```{reason}```"], hashed("monitor", channel, flow, run),
+        footer=link(url, "the run") if url else "", push=f"{escape(top)}: {reason}", mention=mention,
+    )  # fmt: skip
 
 
 def redacted(text: str) -> str:

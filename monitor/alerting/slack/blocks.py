@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
@@ -18,7 +19,6 @@ from monitor.core.records import Incident, Severity
 from monitor.core.wording import clean
 
 EVENT_TYPE = "calmon_delivery"
-BLOCKS_JSON = 12_000
 SECTION = 2_900
 HEADER = 150
 FALLBACK = 3_000
@@ -138,21 +138,24 @@ def button(action: str, text: str, incident: str, style: str | None = None) -> B
     return made if style is None else made | {"style": style}
 
 
-def sections(lines: Sequence[str]) -> list[str]:
-    """Lines joined to as few section texts as Slack's limits allow; lines beyond the total are counted."""
-    found = [""]
-    for number, line in enumerate(lines):
-        if sum(map(len, found)) + len(line) > BLOCKS_JSON - SECTION:
-            return [*found, f"... and {len(lines) - number} more: `calmon incidents list` shows all"]
-        if len(found[-1]) + len(line) + 1 > SECTION:
-            found.append("")
-        found[-1] = f"{found[-1]}\n{line}".strip()
-    return found
-
-
-def size(blocks: Sequence[Block]) -> int:
-    """How many characters the blocks take as JSON."""
-    return len(json.dumps(blocks))
+def post_of(
+    channel: str,
+    top: str,
+    paragraphs: Sequence[str],
+    id: str,
+    *,
+    footer: str = "",
+    buttons: Sequence[Block] = (),
+    push: str = "",
+    mention: str | None = None,
+    change: str | None = None,
+) -> Payload:
+    """A message: header, whom it calls, paragraphs, buttons, small print; ``push`` is what a phone shows first."""
+    blocks = [*([header(top)] if top else []), *mention_block(mention), *(section(each) for each in paragraphs if each)]
+    blocks += [*buttons, *([context(footer)] if footer else [])]
+    called = mention_text(mention)
+    text = f"{cut(push or top, FALLBACK - len(called))} {called}".strip()
+    return payload_of(channel, text, blocks, id, change)
 
 
 def payload_of(channel: str, text: str, blocks: list[Block], id: str, change: str | None = None) -> Payload:
@@ -164,6 +167,48 @@ def metadata(id: str, change: str | None) -> dict[str, Any]:
     """``change`` is edit, numbers, news, call (news that mentions people) or repeat; a root has none."""
     named = {"delivery_id": id} | ({"change": change} if change else {})
     return {"event_type": EVENT_TYPE, "event_payload": named}
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentFace:
+    """What a message about an incident shows: its header, the text of a notification, paragraphs, the small print.
+
+    ``buttons`` are those beside acknowledge and silence; None: a press of a button would not be answered.
+    """
+
+    top: str
+    push: str
+    paragraphs: tuple[str, ...]
+    footer: str
+    buttons: tuple[Block, ...] | None = ()
+
+
+def message_of(shown: IncidentFace, incident: Incident, channel: str, mention: str | None, id: str) -> Payload:
+    """The living message of an incident, as it is now. It mentions people as long as nobody has taken the incident."""
+    over = not incident.is_open
+    made = post_of(
+        channel, f"{DONE} {shown.top}" if over else shown.top, shown.paragraphs, id, footer=shown.footer,
+        buttons=[] if over or shown.buttons is None else [incident_buttons(incident, *shown.buttons)],
+        push=shown.push, mention=mention if incident.state == "open" else None,
+    )  # fmt: skip
+    return made | {"incidents": [incident.id]}  # stored with the message, not sent
+
+
+def reply_of(
+    incident: Incident,
+    text: str,
+    *,
+    channel: str,
+    root: str,
+    id: Sequence[str],
+    change: str,
+    mention: str | None,
+    push: str = "",
+) -> Payload:
+    """A reply in the thread of ``root``; ``id`` tells it apart from others there, ``push`` is what a phone shows."""
+    name = hashed(id[0], root, *id[1:])
+    made = post_of(channel, "", [text], name, push=push or text, mention=mention, change=change)
+    return made | {"incidents": [incident.id]}
 
 
 def edited(message: Payload, root: str, sequence: int) -> Payload:

@@ -7,26 +7,23 @@ the label's page, to which it links.
 from __future__ import annotations
 
 import base64
+from typing import Any, TypeAlias
 
+from monitor.alerting.health.message import MonitorStory
+from monitor.alerting.health.message import shown as of_issues
 from monitor.alerting.slack.blocks import (
     DONE,
     EMOJI,
-    FALLBACK,
     Block,
+    IncidentFace,
     Payload,
     button,
-    context,
-    cut,
     escape,
     hashed,
-    header,
-    incident_buttons,
     link,
-    mention_block,
-    mention_text,
-    payload_of,
+    message_of,
     plain,
-    section,
+    reply_of,
     with_code,
 )
 from monitor.alerting.slack.links import Links
@@ -37,32 +34,41 @@ from monitor.incidents.life import IncidentDecision
 from monitor.story.incident import reason_words
 from monitor.story.label import HEADLINES, LabelStory, labels_words, people_words
 
+Story: TypeAlias = LabelStory | MonitorStory
 WORDS = 60
 """Before the buttons: what is read on a phone without scrolling."""
 NOTE_LENGTH = 300
 _NO_LINKS = Links()
 
 
-def delivery_id(incident: Incident, again: str = "") -> str:
-    """The id of an incident's message, the same for each composition; ``again``: why it is posted once more."""
-    return hashed("incident", incident.id, again)
-
-
 def incident_message(
-    story: LabelStory, incident: Incident, route: Route, links: Links = _NO_LINKS, *, again: str = ""
+    story: Story, incident: Incident, route: Route, links: Links = _NO_LINKS, *, again: str = ""
 ) -> Payload:
-    """The living message of an incident, as it is now: for the post and, with another id, for each edit."""
-    over = not incident.is_open
-    mention = route.mention if incident.state == "open" else None
-    top = plain(story.headline)
-    blocks = [header(f"{DONE} {top}" if over else top), *mention_block(mention)]
-    blocks.append(section("\n".join(_lines(story, incident))))
-    blocks += [] if over else [_buttons(story, incident)]
-    blocks.append(context(_footer(story, incident, links)))
-    push = " ".join(part for part in (escape(f"{story.sentence}."), _automation(story), mention_text(mention)) if part)
-    payload = payload_of(route.channel, cut(push, FALLBACK), blocks, delivery_id(incident, again))
-    # stored with the message, not sent
-    return payload | {"incidents": [incident.id], "closed": bool(story.switch and not story.switch.enable_helps)}
+    """The living message of an incident, as it is now: for the post and, with another id, for each edit.
+
+    Its id is the same for each composition; ``again``: why it is posted once more.
+    """
+    shown = _shown(story, incident, links) if isinstance(story, LabelStory) else of_issues(story, incident, links)
+    made = message_of(shown, incident, route.channel, route.mention, hashed("incident", incident.id, again))
+    return made | _beside(story, incident)
+
+
+def _beside(story: Story, incident: Incident) -> Payload:
+    """What is stored with a message, and not sent."""
+    if not isinstance(story, LabelStory):
+        return {"stages": story.stages}
+    return {"window": window_of(incident)}
+
+
+def window_of(incident: Incident) -> list[str]:
+    """The window that a message is about, which is stored with it."""
+    return ["weekly" if "-W" in incident.window else "daily", incident.window]
+
+
+def _shown(story: LabelStory, incident: Incident, links: Links) -> IncidentFace:
+    push = " ".join(part for part in (escape(f"{story.sentence}."), _automation(story)) if part)
+    text, footer = "\n".join(_lines(story, incident)), _footer(story, incident, links)
+    return IncidentFace(plain(story.headline), push, (text,), footer, _buttons(story, incident))
 
 
 def _lines(story: LabelStory, incident: Incident) -> list[str]:
@@ -117,14 +123,13 @@ def _automation(story: LabelStory) -> str:
     return "" if story.switch is None else f"{escape(story.switch.short or story.switch.words)}."
 
 
-def _buttons(story: LabelStory, incident: Incident) -> Block:
-    switch, others = story.switch, []
-    if switch is not None and not incident.labels and switch.enable_helps:
-        if switch.button == "on":
-            others.append(button("automation_off", "Turn automation off", incident.id, "danger"))
-        elif switch.button == "off":
-            others.append(button("automation_on", "Turn automation on", incident.id))
-    return incident_buttons(incident, *others)
+def _buttons(story: LabelStory, incident: Incident) -> tuple[Block, ...]:
+    switch = story.switch
+    if switch is None or incident.labels or not switch.enable_helps or switch.button is None:
+        return ()
+    if switch.button == "on":
+        return (button("automation_off", "Turn automation off", incident.id, "danger"),)
+    return (button("automation_on", "Turn automation on", incident.id),)
 
 
 def _footer(story: LabelStory, incident: Incident, links: Links) -> str:
@@ -135,7 +140,7 @@ def _footer(story: LabelStory, incident: Incident, links: Links) -> str:
 
 
 def news_message(
-    decision: IncidentDecision, story: LabelStory, *, channel: str, root: str, mention: str | None = None
+    decision: IncidentDecision, story: LabelStory, *, mention: str | None = None, **thread: Any
 ) -> Payload:
     """The one line in the thread that says what a window, or a person's note, changed."""
     incident = decision.incident
@@ -152,25 +157,26 @@ def news_message(
         words += f" ({clean(decision.why, NOTE_LENGTH)})" if decision.why else ""
     when = f"*{incident.window}* " if decision.window is not None else ""
     mark = DONE if not incident.is_open else EMOJI[incident.severity]
-    mention = mention if decision.calls else None
     line = f"{mark} {when}{escape(words)}."
     switch = _automation(story) if decision.calls or not incident.is_open else ""
-    blocks = [*mention_block(mention), section(f"{line} {switch}".strip())]
-    text = cut(f"{line} {mention_text(mention)}".strip(), FALLBACK)
-    id = hashed("news", root, incident.window, decision.reason, incident.severity, incident.reason, decision.why)
-    payload = payload_of(channel, text, blocks, id, "call" if decision.calls else "news")
-    return payload | {"incidents": [incident.id], "calls": [incident.id] if decision.calls else [], "one_event": True}
+    made = reply_of(
+        incident, f"{line} {switch}".strip(), push=line, mention=mention if decision.calls else None,
+        id=("news", incident.window, decision.reason, incident.severity, incident.reason, decision.why),
+        change="call" if decision.calls else "news", **thread,
+    )  # fmt: skip
+    return made | {
+        "one_event": True, "window": window_of(incident),
+    }  # fmt: skip
 
 
-def repeat_message(
-    story: LabelStory, incident: Incident, *, channel: str, root: str, number: int, mention: str | None
-) -> Payload:
+def repeat_message(story: Story, incident: Incident, *, number: int, **thread: Any) -> Payload:
     """The ``number``-th reminder to acknowledge an open incident, as a reply in the thread."""
-    how = f"Press *Acknowledge* above, or run `calmon incidents ack {incident.id[:8]}`."
-    blocks = [*mention_block(mention), section(f"*Not acknowledged yet:* {escape(story.headline)}.\n{how}")]
-    text = cut(f"{escape(story.name)}: not acknowledged yet {mention_text(mention)}".strip(), FALLBACK)
-    payload = payload_of(channel, text, blocks, hashed("repeat", root, str(number)), "repeat")
-    return payload | {"incidents": [incident.id]}
+    answers = isinstance(story, LabelStory) or story.answers_buttons
+    top = escape(story.headline if isinstance(story, LabelStory) else story.title(incident))
+    how = "Press *Acknowledge* above, or run" if answers else "Run"
+    text = f"*Not acknowledged yet:* {top}.\n{how} `calmon incidents ack {incident.id[:8]}`."
+    push = f"Not acknowledged yet: {top}"
+    return reply_of(incident, text, push=push, id=("repeat", str(number)), change="repeat", **thread)
 
 
 def picture(png: bytes, story: LabelStory, *, window: str, channel: str, root: str, shows: str) -> tuple[str, Payload]:

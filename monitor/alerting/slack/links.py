@@ -54,10 +54,6 @@ class Links:
         """The runbook page of a reason."""
         return self.page(f"runbook/{reason}")
 
-    def rule(self, id: str) -> str | None:
-        """The page of a shipped rule; None for any other rule."""
-        return self.page(f"rules/{id}")
-
 
 def links_of(settings: Settings) -> Links:
     """The addresses of the pages that messages link to."""

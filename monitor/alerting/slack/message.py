@@ -16,9 +16,8 @@ from monitor.alerting.slack.blocks import (
     context,
     escape,
     hashed,
-    header,
-    payload_of,
-    section,
+    metadata,
+    post_of,
     without_mention,
 )
 from monitor.core import windows
@@ -37,7 +36,7 @@ def trial_message(
     who = f" It {'mentions' if calls else 'would mention'} {mention if calls else escape(mention)}." if mention else ""
     what = f"Sent by {escape(clean(by))} at {now:%Y-%m-%d %H:%M} UTC. Nothing is wrong.{who}"
     id = hashed("test", channel, severity, by, now.isoformat())
-    return payload_of(channel, f"{top}. {what}", [header(top), section(what)], id)
+    return post_of(channel, top, [what], id, push=f"{top}. {what}")
 
 
 def delivery_of(
@@ -63,7 +62,7 @@ def delivery_of(
 
 
 CALLS = ("repeat", "call")
-"""The changes that mention people, where the delivery does not say for which incidents it does."""
+"""The changes that mention people."""
 
 
 def change_of(delivery: Delivery) -> str:
@@ -73,19 +72,14 @@ def change_of(delivery: Delivery) -> str:
 
 def is_call(delivery: Delivery) -> bool:
     """Whether a delivery is a reply that mentions people."""
-    if delivery.operation != "reply":
-        return False
-    return bool(delivery.payload.get("calls", change_of(delivery) in CALLS))
-
-
-def called_for(delivery: Delivery) -> list[str]:
-    """The ids of the incidents for which a reply mentions people."""
-    return list(delivery.payload.get("calls") or delivery.payload.get("incidents", ()))
+    return delivery.operation == "reply" and change_of(delivery) in CALLS
 
 
 def without_call(payload: Payload) -> Payload:
     """The payload of a reply that mentions nobody any more."""
-    return without_mention(payload) | {"calls": []}
+    return without_mention(payload) | {
+        "metadata": metadata(payload["metadata"]["event_payload"]["delivery_id"], "news")
+    }
 
 
 def last_call(sent_at: datetime, thread: Iterable[Delivery], restored: datetime | None, now: datetime) -> datetime:

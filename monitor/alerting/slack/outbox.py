@@ -27,7 +27,6 @@ from typing import Any
 from monitor.alerting.slack.blocks import without_mention
 from monitor.alerting.slack.client import CHANNEL_ERRORS, LONGEST_QUIET_S, RATE_LIMITED, REMEDIES, TransportError
 from monitor.alerting.slack.message import (
-    called_for,
     is_call,
     is_reminder,
     mark_possible_repeat,
@@ -90,11 +89,14 @@ def drain(
     waits for the other. Never raises for an error of Slack.
     """
     restored = store.identity().restored_at
-    loop = _Drain(store, sender, worker, now, sleep, seconds, ends=seconds() + budget, restored=restored, beside=beside)
+    loop = _Drain(
+        store, sender, worker, now, sleep, seconds, ends=seconds() + budget, restored=restored, beside=beside,
+        due_only=due_only,
+    )  # fmt: skip
     touched: list[Delivery] = []
     closed: set[str] = set()  # channels that took nothing this time: their backlog must not hold up the others
-    stuck: set[str] = set()  # messages of which a reply failed this time: the next ones of their threads wait for it
-    for delivery, root in islice(loop.in_order(loop.candidates(due_only=due_only), closed, stuck), limit):
+    stuck: set[str] = set()  # messages of which a reply failed, or is not due: the next ones of their threads wait
+    for delivery, root in islice(loop.in_order(loop.unsent(), closed, stuck), limit):
         if loop.left() <= 0:
             log.warning("deliveries: out of time, the rest is kept for the next run")
             break
@@ -127,40 +129,44 @@ class _Drain:
     ends: float
     restored: datetime | None = None
     beside: bool = False
+    due_only: bool = False
     posted: set[str] = field(default_factory=set)
 
     def left(self) -> float:
         return self.ends - self.seconds()
 
-    def candidates(self, *, due_only: bool) -> Sequence[Delivery]:
-        """The deliveries to try now. Without a token only new ones: the others wait for it."""
-        now = self.now()
+    def unsent(self) -> Sequence[Delivery]:
+        """What is not sent yet, by the time it was composed. Without a token only new ones: the others wait for it."""
         states: tuple[DeliveryState, ...] = ("pending",) if self.sender is None else _OPEN_STATES
         found = self.store.deliveries(states)
         if any(d.operation == "edit" for d in found) and self.store.supersede_edits():
             found = self.store.deliveries(states)
-        found = [d for d in found if d.is_beside_slack == self.beside]
-        free = [d for d in found if d.state != "sending" or _claim_is_stale(d, self.worker, now)]
-        due = [d for d in free if not due_only or _is_due(d, now)]
-        due = _without_overtaking(due, found)
-        known = self.store.known_channels({d.channel for d in due})
-        return [
-            replace(d, external_channel=d.external_channel or known.get(d.channel)) for d in sorted(due, key=_place)
-        ]
+        found = sorted((d for d in found if d.is_beside_slack == self.beside), key=_place)
+        known = self.store.known_channels({d.channel for d in found})
+        return [replace(d, external_channel=d.external_channel or known.get(d.channel)) for d in found]
+
+    def can_be_tried(self, delivery: Delivery) -> bool:
+        """Whether nobody else is sending it, and its next attempt is due."""
+        now = self.now()
+        is_free = delivery.state != "sending" or _claim_is_stale(delivery, self.worker, now)
+        return is_free and (not self.due_only or _is_due(delivery, now))
 
     def in_order(
-        self, found: Sequence[Delivery], closed: Collection[str], stuck: Collection[str]
+        self, found: Sequence[Delivery], closed: Collection[str], stuck: set[str]
     ) -> Iterator[tuple[Delivery, Root | None]]:
         """New messages, then edits, replies and files, each with the present state of its message.
 
         Those that must wait are left out, and so are those for a channel that is ``closed`` by their turn, and replies
-        and files in a thread that is ``stuck``.
+        and files in a thread that is ``stuck``, so that they do not overtake an earlier reply.
         """
-        yield from ((d, None) for d in found if d.root is None and d.channel not in closed)
+        yield from ((d, None) for d in found if d.root is None and d.channel not in closed and self.can_be_tried(d))
         following = [d for d in found if d.root is not None]
         roots = self.store.delivery_roots({d.root for d in following if d.root}) if following else {}
         for delivery in following:
             root = roots.get(delivery.root or "", _NO_ROOT)
+            if not self.can_be_tried(delivery):
+                stuck.update([delivery.root or ""] if _holds_up(delivery) else [])
+                continue
             waits = delivery.channel in closed or (delivery.operation != "edit" and delivery.root in stuck)
             can_go = root.state == "sent" and self.sender is not None and not waits
             if can_go or root.state in _ENDED:
@@ -176,7 +182,7 @@ class _Drain:
             return self._end_with(delivery, root)
         if is_call(delivery) and not self._still_calls(delivery):
             if is_reminder(delivery):
-                return self._end_needless(delivery)
+                return self._conclude(delivery, "superseded")
             delivery = self._quieted(delivery)
         taken = self._take(delivery)
         if taken is None:
@@ -221,11 +227,7 @@ class _Drain:
         """End a delivery whose message is never sent, for the same reason."""
         state: DeliveryState = "not_sent" if root.state == "not_sent" else "dead"
         error = f"its message was not sent: {root.error or root.state}"
-        if not self.store.conclude_delivery(delivery.id, from_state=delivery.state, state=state, error=error):
-            return None
-        level = logging.INFO if state == "not_sent" else logging.WARNING
-        log.log(level, "delivery %s (%s): %s", delivery.id, delivery.operation, error)
-        return replace(delivery, state=state, error=error, error_code=None, uncertain=False)
+        return self._conclude(delivery, state, error)
 
     def _is_waited_for(self, root: str | None) -> bool:
         """Whether an incident of a message is open: neither acknowledged, silenced nor resolved."""
@@ -234,16 +236,17 @@ class _Drain:
     def _still_calls(self, call: Delivery) -> bool:
         """Whether a reply that mentions people must still do so.
 
-        Not if somebody has taken all that it calls for since it was written. Nor if its message has just called, or if
-        a later call of its thread waits as well: nobody is called twice at once.
+        Not if somebody has taken what it calls for since it was written. Nor if its message has just called, or if
+        a later call of its thread waits as well or was sent: nobody is called twice at once.
         """
-        about = set(called_for(call))
-        members = [each for each in self.store.incidents_of([call.root] if call.root else []) if each.id in about]
+        members = self.store.incidents_of([call.root] if call.root else [])
         waiting = [each.state for each in members if still_waits(each, call.created_at)]
         thread = self.store.thread(call.root or "", operations=["reply"])
         if not waiting or ("open" in waiting and self._has_just_called(call, thread)):
             return False
-        return not any(is_call(e) and e.state in _OPEN_STATES and _place(e) > _place(call) for e in thread)
+        later = [each for each in thread if is_call(each) and _place(each) > _place(call)]
+        now = self.now()  # one that was sent in the future was written when the clock was ahead
+        return not any(e.state in _OPEN_STATES or (e.state == "sent" and e.created_at <= now) for e in later)
 
     def _has_just_called(self, call: Delivery, thread: Sequence[Delivery]) -> bool:
         """Whether its message was sent after the call was written.
@@ -260,12 +263,15 @@ class _Drain:
         self.store.recompose_delivery(call.id, payload)
         return replace(call, payload=payload)
 
-    def _end_needless(self, delivery: Delivery) -> Delivery | None:
-        """End a reminder that was kept while somebody took all that it is about, or a later call was written."""
-        if not self.store.conclude_delivery(delivery.id, from_state=delivery.state, state="superseded"):
+    def _conclude(self, delivery: Delivery, state: DeliveryState, error: str | None = None) -> Delivery | None:
+        """End a delivery without another attempt; None where another worker has it."""
+        if not self.store.conclude_delivery(delivery.id, from_state=delivery.state, state=state, error=error):
             return None
-        log.info("delivery %s: no reminder is needed any more", delivery.id)
-        return replace(delivery, state="superseded", error=None, error_code=None, uncertain=False)
+        level = logging.WARNING if state == "dead" else logging.INFO
+        log.log(
+            level, "delivery %s (%s) is %s: %s", delivery.id, delivery.operation, state, error or "it is not needed"
+        )
+        return replace(delivery, state=state, error=error, error_code=None, uncertain=False)
 
     def _take(self, delivery: Delivery) -> Delivery | None:
         now = self.now()
@@ -332,17 +338,6 @@ def _holds_up(delivery: Delivery) -> bool:
     A picture holds up nothing: without the scope for files it would hold up news for good.
     """
     return delivery.operation == "reply" and delivery.attempts < HOLDS_UP
-
-
-def _without_overtaking(due: Sequence[Delivery], unsent: Sequence[Delivery]) -> list[Delivery]:
-    """The due deliveries without replies and files that would overtake an earlier reply which is not due yet."""
-    later = {each.id for each in due}
-    ahead = [each for each in unsent if each.id not in later and _holds_up(each)]
-    first = {each.root: _place(each) for each in sorted(ahead, key=_place, reverse=True)}
-    return [
-        each for each in due
-        if each.operation not in ("reply", "file") or each.root not in first or _place(each) < first[each.root]
-    ]  # fmt: skip
 
 
 def _is_due(delivery: Delivery, now: datetime) -> bool:

@@ -8,7 +8,7 @@ from importlib import metadata
 from typing import Any
 
 from monitor.alerting.health.issues import NEVER_RUN, findings
-from monitor.alerting.health.watchdog import observed
+from monitor.alerting.health.look import observed
 from monitor.history.reader import REVISION
 from monitor.service.pages.base import Page, PageContent, PageContext, Table
 

@@ -14,7 +14,7 @@ import pytest
 from monitor.alerting.slack import incident_message as messages
 from monitor.alerting.slack.blocks import Payload, edited, escape
 from monitor.alerting.slack.links import Links
-from monitor.alerting.slack.message import mark_possible_repeat, trial_message
+from monitor.alerting.slack.message import delivery_of, is_call, mark_possible_repeat, trial_message
 from monitor.config.model import Route
 from monitor.core import documents
 from monitor.core.diagnoses import (
@@ -254,7 +254,8 @@ def test_only_a_decision_that_calls_mentions_people_in_the_thread() -> None:
         decision = IncidentDecision("continue", IncidentReason.WORSE, incident(), calls=calls, window=WEEK)
         line = messages.news_message(decision, story(), channel="#c", root="r", mention=MENTION)
         assert (MENTION in as_read(line)) is calls
-        assert line["calls"] == (["4f1c9a02be7d6653"] if calls else [])
+        reply = delivery_of(line, kind="incidents", now=NOW, operation="reply", root="r")
+        assert (is_call(reply), line["incidents"]) == (calls, ["4f1c9a02be7d6653"])
 
 
 def test_another_problem_is_named_for_a_label_and_not_for_many_of_which_each_has_its_own() -> None:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from monitor.alerting.slack.blocks import metadata
 from monitor.alerting.slack.message import last_call
 from monitor.core.records import Delivery, DeliveryState
 
@@ -14,8 +15,8 @@ MORNING = datetime(2026, 10, 2, 6, tzinfo=UTC)
 
 def reminder(state: DeliveryState = "sent", *, waited: timedelta = timedelta(seconds=2)) -> Delivery:
     return Delivery(
-        "reminder", "incidents", "#ml-oncall", {"calls": ["incident"]}, MORNING, state, operation="reply", root="post",
-        sent_at=MORNING + waited,
+        "reminder", "incidents", "#ml-oncall", {"metadata": metadata("reminder", "repeat")}, MORNING, state,
+        operation="reply", root="post", sent_at=MORNING + waited,
     )  # fmt: skip
 
 

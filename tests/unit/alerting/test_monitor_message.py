@@ -9,9 +9,12 @@ import pytest
 
 from monitor.alerting.health import message
 from monitor.alerting.health.issues import HealthIssue, WatchReason
-from monitor.alerting.health.message import View
-from monitor.alerting.health.troubles import change_of
+from monitor.alerting.health.message import MonitorStory
+from monitor.alerting.health.troubles import decide, needing
+from monitor.alerting.slack.incident_message import incident_message, repeat_message
 from monitor.alerting.slack.links import Links
+from monitor.config.model import Route
+from monitor.core.records import Incident
 from tests.fakes.reading import as_read
 from tests.fakes.slack import _form_problem
 
@@ -21,25 +24,35 @@ MENTION = "<!subteam^S0123>"
 HOSTILE = "<!channel> <@U1> `x` *bold* postgresql://u:s3cret@db/x password=hunter2 xoxb-12-ab \u202e" + "long " * 900
 
 
-def view(*findings: HealthIssue, **more: object) -> View:
-    change = change_of(findings, [], NOON)
-    assert change is not None
-    return replace(View(change.after, change.findings, "No label acts alone now.", NOON), **more)
+ROUTE = Route(channel="#c", mention=MENTION)
+Told = tuple[MonitorStory, Incident]
+
+
+def told(*issues: HealthIssue) -> Told:
+    made = decide(issues, [], NOON)
+    assert made is not None
+    assert made.incident is not None
+    return MonitorStory(needing(issues), "No label acts alone now.", NOON), made.incident
+
+
+def over(given: Told) -> Told:
+    story, incident = given
+    return replace(story, issues=()), replace(incident, state="resolved", resolved_at=NOON)
 
 
 def missing(text: str = "The weekly run of 2026-W46 is missing: it was due at 2026-11-16 06:00 UTC.") -> HealthIssue:
     return HealthIssue(WatchReason.RUN_MISSING, "critical", "weekly", text, "check that the scheduler is running")
 
 
-def payloads(given: View) -> list[dict[str, object]]:
+def payloads(given: Told) -> list[dict[str, object]]:
     edit, reply = message.history_back(NOON, NOON + timedelta(days=1), channel="#c")
-    over = replace(given, incident=replace(given.incident, state="resolved", resolved_at=NOON), findings=())
+    story, thread = given[0], {"channel": "#c", "root": "r", "mention": MENTION}
     return [
-        message.living_message(given, channel="#c", mention=MENTION, links=LINKS),
-        message.reminder(given, channel="#c", root="r", number=1, mention=MENTION),
-        message.news(given, given.findings, channel="#c", root="r", mention=MENTION),
-        message.living_message(over, channel="#c", mention=MENTION, links=Links()),
-        message.back(over, channel="#c", root="r"), edit, reply,
+        incident_message(*given, ROUTE, LINKS),
+        repeat_message(*given, number=1, **thread),
+        message.news(*given, story.issues, **thread),
+        incident_message(*over(given), ROUTE, Links()),
+        message.news(*over(given), (), **thread), edit, reply,
         message.history_down(
             "calmon-watchdog", HOSTILE, NOON, NOON, channel="#c", mention=MENTION, repeat=timedelta(days=1), number=0,
             ttl_s=30,
@@ -51,7 +64,7 @@ def payloads(given: View) -> list[dict[str, object]]:
 @pytest.mark.parametrize("count", [1, 3, 40])
 def test_every_message_keeps_slacks_bounds_mentions_nobody_else_and_shows_no_secret(count: int) -> None:
     many = [replace(missing(HOSTILE), key=str(n)) for n in range(count)]
-    for payload in payloads(view(*many)):
+    for payload in payloads(told(*many)):
         assert _form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
         read = as_read(payload).replace(MENTION, "").replace("<https://calmon.example.org/docs/runbook/", "")
         assert "<" not in read
@@ -59,23 +72,23 @@ def test_every_message_keeps_slacks_bounds_mentions_nobody_else_and_shows_no_sec
 
 
 def test_the_push_text_begins_with_what_is_wrong_and_ends_with_whom_it_calls() -> None:
-    text = message.living_message(view(missing()), channel="#c", mention=MENTION, links=Links())["text"]
+    text = incident_message(*told(missing()), ROUTE)["text"]
     assert text.startswith("Monitor: evaluations are missing: The weekly run of 2026-W46 is missing")
     assert text.endswith(MENTION)
 
 
 def test_what_is_acknowledged_calls_nobody_and_says_who_has_it() -> None:
-    given = view(missing())
-    taken = replace(given.incident, state="acknowledged", acknowledged_at=NOON, acknowledged_by="ana")
-    payload = message.living_message(replace(given, incident=taken), channel="#c", mention=None, links=Links())
-    read = as_read(payload)
+    story, incident = told(missing())
+    taken = replace(incident, state="acknowledged", acknowledged_at=NOON, acknowledged_by="ana")
+    read = as_read(incident_message(story, taken, ROUTE))
+    assert MENTION not in read
     assert "Acknowledged by ana, 2026-11-16 12:00 UTC" in read
     assert "[Acknowledge]" not in read
     assert "[Silence for a day] [Silence for a week]" in read
 
 
 def test_nothing_says_that_what_is_on_stays_on() -> None:
-    assert not any("stays on" in as_read(payload) for payload in payloads(view(missing())))
+    assert not any("stays on" in as_read(payload) for payload in payloads(told(missing())))
 
 
 def test_two_hooks_of_one_run_make_one_message() -> None:
@@ -88,12 +101,13 @@ def test_two_hooks_of_one_run_make_one_message() -> None:
 
 def test_every_reason_has_a_title_and_the_trouble_one_end() -> None:
     for reason in WatchReason:
-        given = view(HealthIssue(reason, "warning", "k", "text", "do", "tickets"))
-        assert given.title.startswith("Monitor: ")
-        over = replace(given, incident=replace(given.incident, state="resolved", resolved_at=NOON), findings=())
-        assert over.title == "Monitor: nothing is wrong since 2026-11-16 12:00 UTC"
+        given = told(HealthIssue(reason, "warning", "k", "text", "do", "tickets"))
+        assert given[0].title(given[1]).startswith("Monitor: ")
+        story, incident = over(given)
+        assert story.title(incident) == "Monitor: nothing is wrong since 2026-11-16 12:00 UTC"
 
 
 def test_several_findings_are_named_by_the_most_severe_and_counted() -> None:
     warning = HealthIssue(WatchReason.SCORES_MOVED, "warning", "k", "text", "do", "mail")
-    assert view(warning, missing()).title == "Monitor: evaluations are missing, and 1 more"
+    story, incident = told(warning, missing())
+    assert story.title(incident) == "Monitor: evaluations are missing, and 1 more"

@@ -20,8 +20,9 @@ from sqlalchemy.exc import OperationalError
 
 from monitor.alerting.health import message, outage
 from monitor.alerting.health.issues import failed_note, findings
+from monitor.alerting.health.look import observed
 from monitor.alerting.health.outage import Recipient
-from monitor.alerting.health.watchdog import is_not_running_reported, note_failure, observed, watch_monitor, watch_runs
+from monitor.alerting.health.watchdog import is_not_running_reported, note_failure, watch_monitor, watch_runs
 from monitor.alerting.slack.client import SlackSender
 from monitor.config.settings import Settings
 from monitor.context import Sent

@@ -9,9 +9,9 @@ import pytest
 
 from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.health.message import automation_now
-from monitor.alerting.health.troubles import TroubleChange, change_of, event_of, is_said_already
+from monitor.alerting.health.troubles import decide, is_said_already, needing
 from monitor.core.records import Incident, Severity, SwitchState
-from monitor.incidents.life import acknowledge, silence
+from monitor.incidents.life import IncidentDecision, acknowledge, event_of, silence, wake
 
 R = WatchReason
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -22,23 +22,30 @@ def issue(reason: WatchReason, severity: Severity = "critical", source: str = ""
     return HealthIssue(reason, severity, f"{reason}:{source}", "text", "do", source)
 
 
-def after(known: Incident | None, now: datetime, *findings: HealthIssue, ends: bool = True) -> TroubleChange | None:
-    return change_of(findings, [] if known is None else [known], now, ends=ends)
+def after(known: Incident | None, now: datetime, *issues: HealthIssue, ends: bool = True) -> IncidentDecision | None:
+    return decide(issues, [] if known is None else [known], now, ends=ends)
 
 
-def changed(known: Incident | None, now: datetime, *findings: HealthIssue) -> TroubleChange:
-    made = after(known, now, *findings)
+def changed(known: Incident | None, now: datetime, *issues: HealthIssue) -> IncidentDecision:
+    made = after(known, now, *issues)
+    assert made is not None
+    return made
+
+
+def incident(known: Incident | None, now: datetime, *issues: HealthIssue) -> Incident:
+    """The incident after a look."""
+    made = changed(known, now, *issues).incident
     assert made is not None
     return made
 
 
 def test_all_that_is_wrong_is_one_incident_of_the_most_severe() -> None:
-    made = changed(
-        None, NOON, issue(R.SCORES_MOVED, "warning", "mail"), issue(R.RUN_MISSING), issue(R.DATA_SMALL, "info")
-    )
-    assert (made.event, made.calls, made.before) == ("opened", True, None)
-    assert (made.after.severity, made.after.reasons) == ("critical", ("run_missing", "scores_moved"))
-    assert [each.reason for each in made.findings] == [R.RUN_MISSING, R.SCORES_MOVED]
+    found = issue(R.SCORES_MOVED, "warning", "mail"), issue(R.RUN_MISSING), issue(R.DATA_SMALL, "info")
+    made = changed(None, NOON, *found)
+    assert (made.kind, made.calls) == ("open", True)
+    opened = incident(None, NOON, *found)
+    assert (opened.severity, opened.reasons) == ("critical", ("run_missing", "scores_moved"))
+    assert [each.reason for each in needing(found)] == [R.RUN_MISSING, R.SCORES_MOVED]
 
 
 def test_what_needs_nobody_opens_nothing() -> None:
@@ -47,66 +54,73 @@ def test_what_needs_nobody_opens_nothing() -> None:
 
 
 def test_the_same_again_changes_nothing_and_a_lesser_addition_calls_nobody() -> None:
-    opened = changed(None, NOON, issue(R.RUN_MISSING)).after
+    opened = incident(None, NOON, issue(R.RUN_MISSING))
     same = changed(opened, NOON + HOUR, issue(R.RUN_MISSING))
-    assert (same.after, same.event) == (opened, "")
+    assert (same.incident, same.kind, same.changes) == (opened, "nothing", False)
     more = changed(opened, NOON + HOUR, issue(R.RUN_MISSING), issue(R.SCORES_MOVED, "warning"))
-    assert (more.event, more.calls, more.after.version) == ("continued", False, 2)
+    assert (more.kind, more.calls, more.incident and more.incident.version) == ("continue", False, 2)
 
 
 @pytest.mark.parametrize("worse", [R.RUN_MISSING, R.DELIVERY_STUCK])
 def test_what_was_acknowledged_or_silenced_calls_again_when_something_critical_is_new(worse: WatchReason) -> None:
-    opened = changed(None, NOON, issue(R.SCORES_MOVED, "warning")).after
+    opened = incident(None, NOON, issue(R.SCORES_MOVED, "warning"))
     for held in (acknowledge(opened, "ana", NOON), silence(opened, "ana", NOON + DAY, NOON)):
         assert held.incident is not None
-        made = changed(held.incident, NOON + HOUR, issue(R.SCORES_MOVED, "warning"), issue(worse))
-        assert (made.after.state, made.calls, made.after.acknowledged_by, made.after.silenced_until) == (
-            "open", True, None, None,
-        )  # fmt: skip
-        again = changed(held.incident, NOON + HOUR, issue(R.SCORES_MOVED, "warning"))
-        assert (again.after.state, again.calls) == (held.incident.state, False)
+        found = issue(R.SCORES_MOVED, "warning"), issue(worse)
+        now_open = incident(held.incident, NOON + HOUR, *found)
+        assert changed(held.incident, NOON + HOUR, *found).calls
+        assert (now_open.state, now_open.acknowledged_by, now_open.silenced_until) == ("open", None, None)
+        again = changed(held.incident, NOON + HOUR, found[0])
+        assert (again.incident, again.calls) == (held.incident, False)
 
 
 def test_an_acknowledgement_of_something_critical_does_not_hide_another_critical_reason() -> None:
-    held = acknowledge(changed(None, NOON, issue(R.DELIVERY_STUCK)).after, "ana", NOON).incident
+    held = acknowledge(incident(None, NOON, issue(R.DELIVERY_STUCK)), "ana", NOON).incident
     made = changed(held, NOON + HOUR, issue(R.DELIVERY_STUCK), issue(R.RUN_MISSING))
-    assert (made.after.state, made.calls) == ("open", True)
+    assert (made.incident and made.incident.state, made.calls) == ("open", True)
+
+
+def test_a_silence_that_is_over_ends_as_that_of_a_label() -> None:
+    held = silence(incident(None, NOON, issue(R.RUN_MISSING)), "ana", NOON + HOUR, NOON).incident
+    assert held is not None
+    woken = wake(held, NOON + 2 * HOUR)
+    event = event_of(woken, NOON + 2 * HOUR)
+    assert (woken.incident and woken.incident.state, event and event.kind) == ("open", "unsilenced")
 
 
 def test_it_ends_at_once_and_comes_back_within_a_day() -> None:
-    opened = changed(None, NOON, issue(R.RUN_MISSING)).after
-    over = changed(opened, NOON + HOUR)
-    assert (over.event, over.after.state, over.after.resolved_at) == ("resolved", "resolved", NOON + HOUR)
-    back = changed(over.after, NOON + 24 * HOUR, issue(R.RUN_MISSING))
-    assert (back.event, back.calls, back.after.id, back.after.reopened) == ("reopened", True, opened.id, 1)
-    new = changed(over.after, NOON + 2 * DAY, issue(R.RUN_MISSING))
-    assert (new.event, new.before, new.after.id == opened.id) == ("opened", None, False)
+    opened = incident(None, NOON, issue(R.RUN_MISSING))
+    over = incident(opened, NOON + HOUR)
+    assert (changed(opened, NOON + HOUR).kind, over.state, over.resolved_at) == ("resolve", "resolved", NOON + HOUR)
+    back = changed(over, NOON + 24 * HOUR, issue(R.RUN_MISSING))
+    again = incident(over, NOON + 24 * HOUR, issue(R.RUN_MISSING))
+    assert (back.kind, back.calls, again.id, again.reopened) == ("reopen", True, opened.id, 1)
+    new = changed(over, NOON + 2 * DAY, issue(R.RUN_MISSING))
+    assert (new.kind, new.incident and new.incident.id == opened.id) == ("open", False)
 
 
 def test_one_that_keeps_coming_back_ends_after_six_quiet_hours() -> None:
-    flapping = replace(changed(None, NOON, issue(R.RUN_MISSING)).after, reopened=2)
-    held = changed(flapping, NOON + HOUR)
-    assert (held.event, held.after.quiet_since) == ("held_back", NOON + HOUR)
-    assert changed(held.after, NOON + 6 * HOUR).event == ""
-    assert changed(held.after, NOON + 7 * HOUR).event == "resolved"
-    seen = changed(held.after, NOON + 2 * HOUR, issue(R.RUN_MISSING))
-    assert seen.after.quiet_since is None
+    flapping = replace(incident(None, NOON, issue(R.RUN_MISSING)), reopened=2)
+    held = incident(flapping, NOON + HOUR)
+    assert (changed(flapping, NOON + HOUR).kind, held.state, held.quiet_since) == ("continue", "open", NOON + HOUR)
+    assert changed(held, NOON + 6 * HOUR).kind == "nothing"
+    assert changed(held, NOON + 7 * HOUR).kind == "resolve"
+    assert incident(held, NOON + 2 * HOUR, issue(R.RUN_MISSING)).quiet_since is None
 
 
 def test_a_look_at_runs_alone_ends_nothing() -> None:
-    opened = changed(None, NOON, issue(R.SOURCE_NOT_READ, source="mail")).after
+    opened = incident(None, NOON, issue(R.SOURCE_NOT_READ, source="mail"))
     assert after(opened, NOON + HOUR, ends=False) is None
 
 
 def test_the_end_of_a_lease_is_said_on_its_last_day_or_where_nobody_was_called_today_for_its_cause() -> None:
     later, last_day = (issue(WatchReason.LEASE_ENDING, severity, "tickets") for severity in ("warning", "critical"))
     unread, mails = (issue(WatchReason.SOURCE_NOT_READ, source=source) for source in ("tickets", "mails"))
-    both = changed(None, NOON, unread, later)
-    assert is_said_already(later, both, NOON + 23 * HOUR)
-    assert not is_said_already(last_day, both, NOON + 23 * HOUR)
-    assert not is_said_already(later, both, NOON + 25 * HOUR)
-    assert not is_said_already(later, changed(None, NOON, mails, later), NOON)
-    assert is_said_already(later, changed(None, NOON, issue(WatchReason.RUN_MISSING), later), NOON)
+    assert is_said_already(later, (unread, later), NOON, NOON + 23 * HOUR)
+    assert not is_said_already(last_day, (unread, later), NOON, NOON + 23 * HOUR)
+    assert not is_said_already(later, (unread, later), NOON, NOON + 25 * HOUR)
+    assert not is_said_already(later, (mails, later), NOON, NOON)
+    assert is_said_already(later, (issue(WatchReason.RUN_MISSING), later), NOON, NOON)
 
 
 def test_every_stored_change_has_an_event_of_its_own() -> None:
@@ -114,7 +128,7 @@ def test_every_stored_change_has_an_event_of_its_own() -> None:
     event = event_of(opened, NOON)
     assert event is not None
     assert (event.kind, event.reason, event.actor) == ("opened", "run_missing", "watchdog")
-    assert event_of(changed(opened.after, NOON + HOUR, issue(R.RUN_MISSING)), NOON) is None
+    assert event_of(changed(opened.incident, NOON + HOUR, issue(R.RUN_MISSING)), NOON) is None
 
 
 def test_what_automation_does_is_said_of_labels_whose_source_is_on() -> None:

@@ -21,7 +21,7 @@ from monitor.alerting.health.issues import (
     findings,
     not_heard,
 )
-from monitor.alerting.health.watchdog import automation_line
+from monitor.alerting.health.look import automation_line
 from monitor.core import windows
 from monitor.core.records import (
     Delivery,

@@ -1,0 +1,246 @@
+"""One look at the monitor's own work: what the history has of it, the health issues in it, and what is told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+
+from monitor.alerting.health import issues, message, troubles
+from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, ReadingSeen, RunSeen
+from monitor.alerting.health.message import MonitorStory, automation_now, ended_leases
+from monitor.alerting.notices import messages_of
+from monitor.automation.state import clock_behind, closed_history
+from monitor.config.model import Config
+from monitor.context import Monitor
+from monitor.core import windows
+from monitor.core.diagnoses import NotTold
+from monitor.core.records import SCHEDULES, VANISHED, DeliveryState, Incident, Reason, Schedule
+from monitor.core.wording import clean
+from monitor.history.store import Store
+from monitor.incidents.life import WATCHDOG
+
+LOOKS_BACK = timedelta(weeks=12)
+RUNS = 200
+TOO_FEW_FOR = timedelta(weeks=3)
+"""A diagnosis that is older says nothing of the present."""
+SINCE_BACK = 26
+"""How many windows back the start of a lasting condition is searched for."""
+EXAMPLES = 3
+_ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent", "dead")
+
+
+def observed(
+    store: Store,
+    config: Config,
+    now: datetime,
+    *,
+    since: datetime | None = None,
+    of_replica: bool = False,
+    has_buttons: bool = False,
+) -> Observed:
+    """What the history has about the monitor's work; readings of twelve weeks, or from an earlier ``since`` on.
+
+    ``has_buttons``: both tokens of ``calmon slack`` are set here.
+
+    Raises StoreUnreachable for a read replica, on which every gate is closed, whatever its switches say; unless the
+    caller says so beside what it shows (``of_replica``).
+    """
+    if not of_replica:
+        store.refuse_replica()
+    begin = now - LOOKS_BACK if since is None else min(since, now - LOOKS_BACK)
+    # a window that is not over was judged while a clock was ahead: its real run is still to come
+    over = [row for row in store.runs(limit=RUNS, until=now) if row["window_end"] <= now]
+    runs = [RunSeen(**{name: row[name] for name in RunSeen.__slots__}) for row in over]
+    readings = [ReadingSeen(**row) for row in store.readings_seen(begin, now)]
+    scheduled = tuple(each for each in SCHEDULES if config.rules_for(each))
+    unresolved = store.unresolved_incidents()
+    newest = store.newest_diagnoses(back=TOO_FEW_FOR, until=now)
+    rare = [(each.source, each.label) for each in newest if each.reason is NotTold.TOO_FEW_ROWS]
+    vanished = [(each.source, each.label) for each in unresolved if each.kind == VANISHED]
+    return Observed(
+        zone=config.zone,
+        scheduled=scheduled,
+        sources=tuple(config.sources),
+        runs=runs,
+        readings=[r for r in readings if windows.begun(r.schedule, r.window_start, config.zone).end <= now],
+        switches=store.switches(),
+        deliveries=store.undelivered(now - issues.RECENT),
+        since=min((run.started_at for run in runs), default=None),
+        rules_revision=config.revision,
+        lease=config.automation.lease,
+        identity=store.identity(),
+        judged=[
+            each
+            for schedule in scheduled
+            for source in config.sources
+            for each in _judged(store, runs, schedule, source)
+        ],
+        notes=store.notes(),
+        in_threads=frozenset((each.source, each.label) for each in unresolved if each.root is not None),
+        untold=_untold(store, config, unresolved),
+        with_scores=frozenset(source for source, _ in store.thresholds()),
+        channels=frozenset(route.addresses[0] for route in config.routes),
+        sent=store.sent_between(),
+        has_buttons=has_buttons,
+        not_news=frozenset({*rare, *vanished}),
+        judged_at={
+            (schedule, source): [at for at in starts if windows.begun(schedule, at, config.zone).end <= now]
+            for (schedule, source), starts in store.judged_windows(now - LOOKS_BACK).items()
+        },
+    )
+
+
+def _untold(store: Store, config: Config, unresolved: Sequence[Incident]) -> frozenset[tuple[str, str | None]]:
+    """The labels with a critical incident of which no message was sent, or is on its way."""
+    calling = [each for each in unresolved if (each.severity, each.state) == ("critical", "open")]
+    messages = {each.id: messages_of(config, each) for each in calling}
+    found = store.delivery_roots({id for ids in messages.values() for id in ids}) if calling else {}
+    told = {id for id, root in found.items() if root.state in _ON_ITS_WAY}
+    return frozenset((each.source, each.label) for each in calling if told.isdisjoint(messages[each.id]))
+
+
+def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule, source: str) -> Iterator[JudgedSeen]:
+    """The verdicts of a source in its newest window of a schedule, if there are any."""
+    done = [run for run in runs if (run.schedule, run.source, run.state) == (schedule, source, "done")]
+    rows = store.judged(schedule, done[0].window_start, source) if done else []
+    if not rows:
+        return
+    newest, before = done[0], done[1 : SINCE_BACK + 1]
+    reasons = {Reason(row["reason"]): int(row["verdicts"]) for row in rows if row["outcome"] == "not_evaluated"}
+    evaluated = sum(int(row["verdicts"]) for row in rows if row["outcome"] != "not_evaluated")
+    by_label = [reason for reason in issues.BY_LABEL if reason in reasons]
+    keys = [*(reason.value for reason in by_label), *([] if evaluated else [""])]
+    not_judged = {reason: store.not_judged(schedule, newest.window_start, source, reason) for reason in by_label}
+    yield JudgedSeen(
+        schedule,
+        newest.window_name,
+        source,
+        evaluated,
+        reasons,
+        labels={
+            reason: [(row["rule"], row["severity"], row["label"]) for row in rows]
+            for reason, rows in not_judged.items()
+        },
+        since={key: _since(store, newest, before, key) for key in keys},
+        **(_lost(store, newest) if Reason.REJECTED_ROWS in by_label else {}),
+    )
+
+
+def _lost(store: Store, run: RunSeen) -> dict[str, Any]:
+    """Why rows of a source were rejected, with the items of some of them."""
+    lost = store.rejections(run.schedule, run.window_start, run.source)
+    reason = lost.gravest.reason if lost.gravest else None
+    found = [q for q in store.quality(run.schedule, run.window_start, run.source) if q.reason == reason]
+    items = [clean(str(row.get("item"))) for q in found for row in q.examples if row.get("item")]
+    return {"lost": lost, "examples": tuple(dict.fromkeys(items))[:EXAMPLES]}
+
+
+def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], key: str) -> str:
+    """The first of the consecutive windows in which the reason ``key`` held ("": in which nothing was judged)."""
+
+    def holds(run: RunSeen) -> bool:
+        rows = store.judged(run.schedule, run.window_start, run.source)
+        if key:
+            return any(row["reason"] == key for row in rows)
+        return bool(rows) and all(row["outcome"] == "not_evaluated" for row in rows)
+
+    return next(iter(reversed([newest, *takewhile(holds, before)]))).window_name
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the history at one time. ``about``: only these reasons, and those that are reported already."""
+
+    monitor: Monitor
+    now: datetime
+    since: datetime | None = None
+    about: Collection[str] | None = None
+
+    @cached_property
+    def seen(self) -> Observed:
+        """What the history has about the monitor's work."""
+        monitor, has_buttons = self.monitor, self.monitor.settings.has_buttons
+        return observed(monitor.store, monitor.config, self.now, since=self.since, has_buttons=has_buttons)
+
+    @cached_property
+    def issues(self) -> list[HealthIssue]:
+        """All health issues."""
+        return issues.findings(self.seen, self.now)
+
+    @cached_property
+    def known(self) -> list[Incident]:
+        """The monitor's incidents that these issues may belong to, or come back to."""
+        return self.monitor.store.unresolved_incidents(since=self.now - troubles.RECALL, of_monitor=True)
+
+    @cached_property
+    def needing(self) -> tuple[HealthIssue, ...]:
+        """The issues that the incident is about."""
+        # of a broken alerts.yaml only a route is known
+        about = self.about if self.monitor.config.sources else troubles.NOT_RUNNING
+        reported = {reason for incident in self.known if incident.is_open for reason in incident.reasons}
+        return troubles.needing(i for i in self.issues if about is None or i.reason in {*about, *reported})
+
+    def story(self, incident: Incident) -> MonitorStory | None:
+        """What is told of an incident; None of one that the next look ends."""
+        if incident.is_open and not self.needing and incident.quiet_since is None:
+            return None
+        over = not incident.is_open
+        return MonitorStory(
+            () if over else self.needing,
+            automation_line(self.seen, self.now),
+            self.now,
+            ended_at=self._ended_at(incident),
+            has_ended=_has_ended_leases(self.seen, self.now),
+            was=self._reasons(incident) if over else (),
+        )
+
+    def news(self, incident: Incident, told: Collection[str], *, calls: bool) -> tuple[list[HealthIssue], bool]:
+        """(What a thread that has ``told`` these stages does not say yet, whether people are called for it).
+
+        Not that nothing reaches Slack: it would be read there when it does again.
+        """
+        heard = [each for each in self.needing if issues.not_heard([each]) is None]
+        new = {
+            message.stage_of(each): each for each in heard
+            if not troubles.is_said_already(each, self.needing, incident.opened_at, self.now)
+        }  # fmt: skip
+        is_called = calls and any(each.severity == incident.severity for each in heard)
+        return [each for stage, each in new.items() if stage not in told], is_called
+
+    def _reasons(self, incident: Incident) -> list[str]:
+        """Every reason that an incident has had, in the order in which they came: the last ones are not all of them."""
+        stored = (event.reason for event in self.monitor.store.incident_events(incident.id) if event.actor == WATCHDOG)
+        known = [reason for reasons in stored for reason in reasons.split(", ") if reason]
+        return list(dict.fromkeys([*known, *incident.reasons]))
+
+    def _ended_at(self, incident: Incident) -> datetime | None:
+        """When the incident ended; where a run has ended it, when that run was done."""
+        by_runs = {"run_missing", "run_failed", "run_hung", "lease_ending", "lease_ended"}
+        if incident.is_open or not set(incident.reasons) <= by_runs:
+            return incident.resolved_at
+        done = (run.finished_at for run in self.seen.runs if run.state == "done" and run.finished_at is not None)
+        recent = [at for at in done if incident.opened_at < at <= self.now]
+        return max(recent, default=incident.resolved_at)
+
+
+def _has_ended_leases(records: Observed, now: datetime) -> bool:
+    """Whether labels are off because their leases ended, and not because every gate is closed."""
+    identity = records.identity
+    if identity is not None and (closed_history(identity) or clock_behind(identity.newest_at, now)) is not None:
+        return False
+    return bool(ended_leases([s for s in records.switches if not records.is_lost(s.source)], now))
+
+
+def automation_line(records: Observed, now: datetime) -> str:
+    """Which labels may act alone at ``now``, in one sentence."""
+    identity = records.identity
+    if identity is not None and closed_history(identity) is not None:
+        return message.CLOSED
+    behind = None if identity is None else clock_behind(identity.newest_at, now)
+    if behind is not None:
+        return message.CLOCK_BEHIND
+    return automation_now((s for s in records.switches if not records.is_lost(s.source)), now)
