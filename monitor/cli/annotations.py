@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from monitor.cli import common as cli
 from monitor.context import Monitor, utc_now
@@ -16,7 +14,6 @@ from monitor.history.store import Store
 from monitor.history.values import ANY
 from monitor.operations import annotate as notes
 from monitor.operations.change_switch import known_labels
-from monitor.report.console import plain_table
 
 NONE_YET = "no annotation yet; `calmon annotations add` adds one"
 
@@ -47,7 +44,7 @@ def add(
         except notes.AnnotationRefused as refused:
             raise cli.UsageError(str(refused)) from refused
         at_text = cli.stated(stored.at, opened.config.zone)
-    cli.out.print(Text(f"noted as {stored.id} at {at_text}: {Subject(source, label).name}"))
+    cli.say(f"noted as {stored.id} at {at_text}: {Subject(source, label).name}")
 
 
 def _check_known(opened: Monitor, source: str, label: str | None) -> None:
@@ -71,17 +68,16 @@ def list_command(
         found = store.annotations(source, ANY if label is None else label, removed=every)
         nothing = "" if found else _why_nothing(store, source)
     if json_output:
-        typer.echo(json.dumps([row_of(each) for each in found], indent=1))
+        cli.print_json([row_of(each) for each in found])
         return
     stated = partial(cli.stated, zone=cli.zone_of_history())
-    table = plain_table("id", "at", "about", "text", "by", "added", "removed")
+    rows = []
     for each in found:
         about, removed = Subject(each.source, each.label).name, ""
         if each.removed_at is not None:
             removed = f"{stated(each.removed_at)} by {each.removed_by}: {each.removed_reason}"
-        added = stated(each.added_at)
-        table.add_row(*cli.cells(each.id[:8], stated(each.at), about, each.text, each.added_by, added, removed))
-    cli.out.print(table if found else nothing)
+        rows.append((each.id[:8], stated(each.at), about, each.text, each.added_by, stated(each.added_at), removed))
+    cli.print_table(("id", "at", "about", "text", "by", "added", "removed"), rows, nothing=nothing)
 
 
 def _why_nothing(store: Store, source: str | None) -> str:
@@ -104,7 +100,7 @@ def remove_command(
             removed, already = notes.remove(opened.store, id, by=cli.who(by), reason=reason, clock=opened.clock)
         except notes.AnnotationRefused as refused:
             raise cli.UsageError(str(refused)) from refused
-    cli.out.print(Text(f"{removed.id}: {'already removed by ' + str(removed.removed_by) if already else 'removed'}"))
+    cli.say(f"{removed.id}: {'already removed by ' + str(removed.removed_by) if already else 'removed'}")
 
 
 def row_of(annotation: Annotation) -> dict[str, Any]:

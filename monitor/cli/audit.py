@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +16,6 @@ from monitor.core.records import Window
 from monitor.core.wording import clean, count_of
 from monitor.operations.audit import LabelPlan, NothingToPlan, draw, plan, sheet_of
 from monitor.operations.import_audit import import_audit, rows_of_file
-from monitor.report.console import plain_table
 from monitor.warehouse.audit_table import AuditTableFailed, add_drawn, filled_rows
 
 audit_app = typer.Typer(no_args_is_help=True, help="Truth for what acts alone: how many items to check, and which.")
@@ -50,22 +48,18 @@ def plan_command(
         window = cli.window_of(opened.config, "weekly", week)
         found = _planned(opened, source, window, fall, weeks, checks)
     if json_output:
-        rows = [{"source": name, **asdict(each)} for name, of in found.items() for each in of]
-        typer.echo(json.dumps({"week": window.name, "fall": fall, "labels": rows}, indent=1, ensure_ascii=False))
+        labels = [{"source": name, **asdict(each)} for name, of in found.items() for each in of]
+        cli.print_json({"week": window.name, "fall": fall, "labels": labels})
         return
     for name, of in found.items():
-        (title,) = cli.cells(f"{name}: to see a fall of {100 * fall:g} points, by the rows of {window.name}")
-        table = plain_table("label", "acted", "truth known", "check a week", "seen after", title=title)
-        for each in of:
-            numbers = (f"{number:,}" for number in (each.acted, each.truths, each.checks))
-            table.add_row(*cli.cells(each.label), *numbers, f"{each.weeks:.1f} weeks")
-        cli.out.print(table)
+        title = f"{name}: to see a fall of {100 * fall:g} points, by the rows of {window.name}"
+        rows = [(e.label, f"{e.acted:,}", f"{e.truths:,}", f"{e.checks:,}", f"{e.weeks:.1f} weeks") for e in of]
+        cli.print_table(("label", "acted", "truth known", "check a week", "seen after"), rows, title=title)
         total = count_of(sum(each.checks for each in of), "item")
-        cli.out.print(
+        cli.say(
             f"{total} a week in all. Truths that come by themselves are often of items that somebody complained about: "
-            "only a random part says how accurate the others are.",
-            markup=False, highlight=False,
-        )  # fmt: skip
+            "only a random part says how accurate the others are."
+        )
 
 
 def _planned(
@@ -120,10 +114,9 @@ def draw_command(
         cli.write(out, sheet_of(drawn, window))
     known = sum(item.stated is not None for item in drawn)
     where = out if table is None else f"{clean(table)} ({new:,} new)"
-    cli.out.print(
-        f"{count_of(len(drawn), 'item')} of {window.name} written to {where}; the truth of {known:,} is known already.",
-        markup=False, highlight=False,
-    )  # fmt: skip
+    cli.say(
+        f"{count_of(len(drawn), 'item')} of {window.name} written to {where}; the truth of {known:,} is known already."
+    )
 
 
 def _one_place(file: Path | None, table: str | None) -> None:
@@ -161,11 +154,10 @@ def import_command(
         except (OSError, ValueError, csv.Error) as error:
             raise cli.fail(f"{file} cannot be imported: {error}") from error
     for place, why in refused:
-        cli.err.print(f"{clean(place)}: {why}", markup=False, highlight=False, soft_wrap=True)
-    cli.out.print(
+        cli.warn(f"{clean(place)}: {why}")
+    cli.say(
         f"{count_of(stored, 'line' if table is None else 'row')} stored, {undecided:,} not decided yet, "
-        f"{len(refused):,} refused.",
-        markup=False, highlight=False,
-    )  # fmt: skip
+        f"{len(refused):,} refused."
+    )
     if refused:
         raise typer.Exit(cli.FAILED)

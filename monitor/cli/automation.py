@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, ClassVar
 from zoneinfo import ZoneInfo
 
 import typer
-from rich.text import Text
 
 from monitor.automation.evidence import is_against
 from monitor.automation.gate.snapshot import EVERY_SCORE, SwitchSnapshot, closed_by_history, snapshot_of
 from monitor.automation.segments import as_stored
-from monitor.automation.state import Allowed, GateReason, closed_by_source, effective, off_segments
+from monitor.automation.state import Allowed, GateReason, effective, off_segments
 from monitor.automation.staying_off import stays_off
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
@@ -26,19 +24,19 @@ from monitor.config.model import Config
 from monitor.config.problems import closest
 from monitor.context import Monitor, utc_now
 from monitor.core.records import EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
-from monitor.core.score_ranges import ranges_text
-from monitor.core.wording import clean, duration, segment_name
+from monitor.core.wording import clean
 from monitor.operations.change_switch import change_switch, known_labels, rules_against, stored_sources
 from monitor.operations.label_evidence import known_of
 from monitor.report.console import plain_table
-from monitor.story.switch import command_for
+from monitor.story.gather import Teller
+from monitor.story.switch import SwitchStory, command_for, switch_story
 
 DRY_RUN = (
     "DRY RUN: runs turn nothing off, block nothing and turn nothing on; they store what they would have done "
     "(`automation: {dry_run: true}` in alerts.yaml)"
 )
 NO_THRESHOLD = "the history has no automate_at yet: gates refuse until the next run"
-AGAINST = "against the last evaluation"
+_COLOURS = {"on": "green", "limited": "yellow", "off": "red"}
 EVERY = "*"
 """What people write for every label, although it is a name like others; `calmon report` takes it for the source."""
 
@@ -95,24 +93,37 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
         snapshot = snapshot_of(opened.clock(), found.switches, found.automate_at, found.identity)
         rows = [row for name in names for row in status_rows(opened, snapshot, name, label)]
         nothing = "" if rows else _why_nothing(opened, names, label)
+        told = [] if json_output else _stories(opened, snapshot, rows)
     if opened.config.automation.dry_run:
-        cli.err.print(DRY_RUN, style="bold yellow", soft_wrap=True)
+        cli.warn(DRY_RUN, style="bold yellow")
     if json_output:
-        typer.echo(json.dumps(rows, indent=1))
+        cli.print_json(rows)
         return
     if not rows:
-        cli.out.print(Text(nothing))
+        cli.say(nothing)
         return
-    table = plain_table("source", "label", "automation", "acts from", "why", "lease", "changed")
-    for row in rows:
-        table.add_row(*_status_cells(row, snapshot.at, opened.config.zone))
+    table = plain_table("source", "label", "automation", "acts from")
+    for row, story in zip(rows, told, strict=True):
+        words = story.words.removeprefix("Automation is ") + "; on once it is confirmed" * bool(row["if_confirmed"])
+        least = "not known: gates refuse" if row["automate_at"] is None else f"{row['automate_at']:g}"
+        name, of, state, score = cli.cells(row["source"], _label(row["label"]), words, least)
+        state.stylize(_COLOURS[story.state])
+        table.add_row(name, of, state, score)
     cli.out.print(table)
-    cli.out.print(
-        f"As of {_local(snapshot.at, opened.config.zone)}. Times are in {opened.config.timezone}.", markup=False
-    )
+    cli.say(f"As of {cli.stated(snapshot.at, opened.config.zone)}.")
+    for row, story in zip(rows, told, strict=True):
+        if story.stays:
+            command = command_for(row["source"], row["label"], enable=True)
+            cli.say(f"{clean(row['source'])}/{clean(_label(row['label']))}: {story.stays}: {command}")
+
+
+def _stories(opened: Monitor, snapshot: SwitchSnapshot, rows: Iterable[Mapping[str, Any]]) -> list[SwitchStory]:
+    teller, found = Teller(opened.store, opened.config, snapshot.at), []
     for row in rows:
-        if row["stays_off"]:
-            cli.out.print(_how_it_comes_back(row), markup=False, soft_wrap=True)
+        key = row["source"], row["label"]
+        state = snapshot.switches.get(key, SwitchState(*key))
+        found.append(teller.switch_now(state, against=row["against_last_evaluation"]))
+    return found
 
 
 def _why_nothing(opened: Monitor, sources: Sequence[str], label: str | None) -> str:
@@ -129,14 +140,6 @@ def _no_label(opened: Monitor, sources: Iterable[str]) -> str:
     return "no label is known yet; the first run finds them"
 
 
-def _how_it_comes_back(row: Mapping[str, Any]) -> str:
-    """Why a label does not come back by itself, and the command that turns it on."""
-    source, label = clean(row["source"]), row["label"]
-    option = "" if label is None else f" --label {shlex.quote(clean(label))}"
-    command = f"calmon automation enable --source {shlex.quote(source)}{option} --reason TEXT"
-    return f"{source}/{clean(_label(label))}: {row['stays_off']}: {command}"
-
-
 def lost_sources(opened: Monitor) -> list[str]:
     """The sources of the history's switches and scores that alerts.yaml does not have, as after it was renamed there.
 
@@ -151,38 +154,8 @@ def _still_on(opened: Monitor, switches: Iterable[SwitchState]) -> list[str]:
     return [name for name in lost_sources(opened) if name in on]
 
 
-def _status_cells(row: dict[str, Any], now: datetime, zone: ZoneInfo) -> list[Text]:
-    blocked = ranges_text((low, high) for low, high in row.get("blocked_scores", row["blocked"]))
-    state, style = ("on", "green") if row["allowed"] else ("off", "red")
-    if row["if_confirmed"]:
-        state, style = "off; on once the history is confirmed", "yellow"
-    closed = [f"scores {blocked}"] if blocked else []
-    closed += [segment_name(each["column"], each["value"]) for each in row["segments_off"]]
-    if row["allowed"] and closed:
-        state, style = f"on, but not for {', '.join(closed)}", "yellow"
-    reason = row["reason"] if row["source_reason"] is None else row["source_reason"]  # of the switch that decides
-    why = row["why"] if reason in ("", row["why"]) else f"{row['why']}: {reason}"
-    if row["state"] == "on" and row["against_last_evaluation"]:
-        why = f"{why}, {AGAINST}"
-    least = "not known yet" if row["automate_at"] is None else f"{row['automate_at']:g}"
-    changed = f"{_local(row['changed_at'], zone)} by {row['by']}" if row["by"] else ""
-    lease = ""
-    if row["state"] == "on" and row["lease_until"] is not None:
-        left = datetime.fromisoformat(row["lease_until"]) - now
-        lease = f"{duration(left) if left > timedelta(0) else 'ended'}, {_local(row['lease_until'], zone)}"
-    name, label, *rest = cli.cells(row["source"], _label(row["label"]), least, why, lease, changed)
-    return [name, label, Text(state, style=style), *rest]
-
-
 def _label(label: str | None) -> str:
     return "(the whole source)" if label is None else label
-
-
-def _local(moment: str | datetime | None, zone: ZoneInfo) -> str:
-    if moment is None:
-        return ""
-    found = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
-    return f"{found.astimezone(zone):%Y-%m-%d %H:%M}"
 
 
 def status_rows(opened: Monitor, snapshot: SwitchSnapshot, source: str, label: str | None) -> list[dict[str, Any]]:
@@ -333,23 +306,21 @@ def _change(
                 said.append(f"{name}/{_label(each)}: left as it is: {_in_breach(against, each)}")
                 continue
             words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold, segment=part)
-            state, critical = opened.store.switch(name, each), _is_critical(config, name, each)
-            if part is None:
-                follows = _what_follows(state, config.zone, critical=critical)
-            else:
-                follows = _what_follows_of(state, part, config.zone, critical=critical)
-                follows += "; this segment was not off" * (enable and not _is_off(was, part, opened.clock()))
-            if part is None and hold is not None:
-                follows += _until_changes_nothing(state)
-            if enable and each is not None:
-                follows += _but_closed(opened.store.switch(name, None), opened.clock())
-            said.append(f"{name}/{_label(each)}: {words}{follows}")
+            state = opened.store.switch(name, each)
+            words += _how_long(state, part, config.zone, critical=_is_critical(config, name, each))
+            if part is not None:
+                words += "; this segment was not off" * (enable and not _is_off(was, part, opened.clock()))
+            elif hold is not None:
+                words += _until_changes_nothing(state)
+            if each is not None and (enable or part is not None):
+                words += _as_it_is(opened, state, enable=enable)
+            said.append(f"{name}/{_label(each)}: {words}")
         left = [name for name in names or config.sources if name not in dict(targets)] if every else []
         nothing = [f"{name}: nothing done: {_no_label(opened, [name])}" for name in left]
     after = ["the switch was changed all the same; messages show it once that is corrected"]
     notes = [f"note: {broken}", *after, "next: calmon check --offline"] if broken else []
     for line in (*unknown, *nothing, *notes):
-        cli.err.print(line, markup=False, highlight=False, soft_wrap=True)
+        cli.warn(line)
 
 
 @contextmanager
@@ -423,20 +394,6 @@ def _is_off(state: SwitchState, segment: tuple[str, str], now: datetime) -> bool
     return as_stored(segment, state.segments) in off_segments(state, now)
 
 
-def _what_follows_of(state: SwitchState, segment: tuple[str, str], zone: ZoneInfo, *, critical: bool) -> str:
-    """Until when a change of a segment holds, and what the label's own switch says."""
-    stored = as_stored(segment, state.segments)
-    changed = next((each for each in state.segments if each.segment == stored), None)
-    at_once, text = "a breach turns it off at once: its label is critical", ""
-    if changed is not None and changed.off_from is not None and changed.hold_until is not None:
-        text = f" until {cli.stated(changed.off_from, zone)}, since the last evaluation said breach"
-        text += f", and {at_once}" if critical else ""
-    elif changed is not None and changed.hold_until is not None:
-        text = f"; {at_once if critical else f'no run undoes that before {cli.stated(changed.hold_until, zone)}'}"
-    label = state.state.replace("_", " ")
-    return text if state.state == "on" else f"{text}; the label itself is {label}, for all its items"
-
-
 def _until_changes_nothing(state: SwitchState) -> str:
     """That an ``--until`` was given which this change has no use for."""
     if state.state == "off" and state.hold_until is None:
@@ -446,27 +403,31 @@ def _until_changes_nothing(state: SwitchState) -> str:
     return ""
 
 
-def _but_closed(whole: SwitchState, now: datetime) -> str:
-    """That a label which is turned on does not act all the same, since its source is closed."""
-    closed = closed_by_source(whole, now)
-    if closed is None:
+def _how_long(state: SwitchState, part: tuple[str, str] | None, zone: ZoneInfo, *, critical: bool) -> str:
+    """Until when a change of a switch, or of a segment of it, holds against runs."""
+    stored = None if part is None else as_stored(part, state.segments)
+    changed = state if part is None else next((each for each in state.segments if each.segment == stored), None)
+    if changed is None or changed.hold_until is None:
         return ""
-    opens = command_for(whole.source, None, enable=True)
-    return f"; it does not act yet: {closed.detail} (`{opens}` opens it)"
-
-
-def _what_follows(state: SwitchState, zone: ZoneInfo, *, critical: bool) -> str:
-    """Until when a change holds, and what happens then."""
-    hold, lease = cli.stated(state.hold_until, zone), cli.stated(state.lease_until, zone)
-    if state.state == "off":
-        return f" until {hold}; from then on good windows may turn it on where re_enable lets them" if hold else ""
-    if state.label is None and state.verdict is None:
+    hold = cli.stated(changed.hold_until, zone)
+    if part is None and state.state == "off":
+        return f" until {hold}; from then on good windows may turn it on where re_enable lets them"
+    if part is None and state.label is None and state.verdict is None:
         return "; it forbids nothing, and its labels stay as they are"
-    if state.verdict is not None and state.by_operator:
-        lasts = f" until {lease}, since the last evaluation said breach; a good window of the same rule makes it last"
-        return f"{lasts}, and a breach turns it off at once: it is critical" if critical else lasts
-    holds = "a breach turns it off at once: it is critical" if critical else f"no run undoes that before {hold}"
-    return f" until {lease} unless an evaluation renews it; {holds}"
+    lasts = ", and only a good window of the same rule makes it last" if changed.verdict is not None else ""
+    holds = "a breach turns it off at once: its label is critical" if critical else f"no run undoes that before {hold}"
+    return f"; {holds}{lasts}"
+
+
+def _as_it_is(opened: Monitor, state: SwitchState, *, enable: bool) -> str:
+    """What automation of the label does now; after an enable, the command that opens what is closed all the same."""
+    whole, dry_run = opened.store.switch(state.source, None), opened.config.automation.dry_run
+    story = switch_story(
+        state, opened.clock(), whole=whole, identity=opened.store.identity(), against=state.verdict is not None,
+        dry_run=dry_run,
+    )  # fmt: skip
+    opens = "" if story.allowed or not (enable and story.enable_helps) else f" (`{story.command}` opens it)"
+    return f". {story.words}{opens}"
 
 
 def check_words(source: str | None, label: str | None, reason: str, *, every: bool) -> None:
@@ -569,23 +530,23 @@ def history_command(
             cli.check_stored_source(store, source)
     events = [e for e in found if kind in (None, e.kind) and _is_about(e, source, label)][-(last or 0) :]
     if json_output:
-        typer.echo(json.dumps([_event_row(e) for e in events], indent=1))
+        cli.print_json([_event_row(e) for e in events])
         return
     if not events:
         filtered = any(given is not None for given in (source, label, kind))
         known = sorted({e.kind for e in found})
         of_kinds = f"; kinds of change so far: {', '.join(known)}" if kind is not None and kind not in known else ""
         nothing = f"no such change{of_kinds}" if filtered and found else "no change yet"
-        cli.out.print(nothing, markup=False, soft_wrap=True)
+        cli.say(nothing)
         return
     zone = cli.zone_of_history()
-    table = plain_table("when", "source", "label", "what", "by", "why", "verdict")
+    rows = []
     for e in events:
         change = e.kind.replace("_", " "), e.actor, e.reason, e.verdict or ""
         subject = ("all", "all") if e.source == EVERY_SOURCE else (e.source, _label(e.label))
-        table.add_row(*cli.cells(_local(e.at, zone), *subject, *change))
-    cli.out.print(table)
-    cli.out.print(f"Times are in {zone.key}.", markup=False)
+        rows.append((f"{e.at.astimezone(zone):%Y-%m-%d %H:%M}", *subject, *change))
+    cli.print_table(("when", "source", "label", "what", "by", "why", "verdict"), rows)
+    cli.say(f"Times are in {zone.key}.")
 
 
 def _is_about(event: SwitchEvent, source: str | None, label: str | None) -> bool:

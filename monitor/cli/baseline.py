@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,7 +23,6 @@ from monitor.history.store import Store
 from monitor.metrics.calibration import ece
 from monitor.operations.pin_baseline import Pinned, default_span, pin
 from monitor.operations.propose_evaluation import PAIRS, round_pairs
-from monitor.report.console import plain_table
 
 CONCERNS_SHOWN = 20
 REFUSALS_SHOWN = 8
@@ -71,7 +69,7 @@ def pin_command(
         )  # fmt: skip
     _show_found(found)
     for line in _pinned(found.baselines):
-        cli.out.print(line, markup=False, soft_wrap=True)
+        cli.say(line)
     problems = _refused(found.refusals)
     given = {"--from": start.name, "--to": end.name, "--label": label, "--source": source}
     if found.refusals:
@@ -82,16 +80,16 @@ def pin_command(
     problems += [f"not pinned, cannot be read: {unread}: {why}" for unread, why in found.unread.items()]
     problems += ["next: calmon check"] if found.unread else []
     for problem in problems:
-        cli.err.print(problem, style="red", markup=False, soft_wrap=True)
+        cli.warn(problem, style="red")
     inside = [concern for concern in found.concerns if concern.is_inside]
     if inside:
         _show_concerns(inside, pinned=bool(found.baselines))
         if not found.baselines:
             again = f"next: {_command(given)} --anyway    # if these weeks are how it should be"
-            cli.err.print(again, style="red", markup=False, soft_wrap=True)
+            cli.warn(again, style="red")
     around = [concern for concern in found.concerns if not concern.is_inside]
     if around:
-        cli.err.print(_note(around), markup=False, soft_wrap=True)
+        cli.warn(_note(around))
     if not (found.baselines or found.refusals or found.unread or found.concerns):
         about = "of label " + repr(label) + " " if label else ""
         raise cli.fail(
@@ -174,14 +172,12 @@ def _command(given: Mapping[str, str | None]) -> str:
 def _show_found(found: Pinned) -> None:
     """Print what the weeks have: a line for each label, and the model versions of each source."""
     if found.summaries:
-        table = plain_table("label", "rows", "ECE", title="What these weeks hold")
-        for each in found.summaries:
-            table.add_row(*cli.cells(each.subject.name, f"{each.rows:,}", ece_text(each.ece)))
-        cli.out.print(table)
+        rows = [(each.subject.name, f"{each.rows:,}", ece_text(each.ece)) for each in found.summaries]
+        cli.print_table(("label", "rows", "ECE"), rows, title="What these weeks hold")
     for source, versions in found.versions.items():
         version_rows = ", ".join(f"{version} ({count_of(rows, 'row')})" for version, rows in versions.items())
         if version_rows:
-            cli.out.print(f"{source}: model versions {version_rows}", markup=False, soft_wrap=True)
+            cli.say(f"{source}: model versions {version_rows}")
 
 
 def ece_text(ece: Interval) -> str:
@@ -197,7 +193,7 @@ def _show_concerns(concerns: Sequence[Concern], *, pinned: bool) -> None:
     cli.err.print(*warnings, sep="\n", style="yellow", markup=False, soft_wrap=True)
     if not pinned:
         hint = "nothing was pinned: choose other weeks (--from, --to), or pin these with --anyway"
-        cli.err.print(hint, style="red", soft_wrap=True)
+        cli.warn(hint, style="red")
 
 
 def span_of(config: Config, first: str | None, last: str | None) -> tuple[Window, Window]:
@@ -235,15 +231,16 @@ def list_command(
             cli.check_stored_source(store, source)
         found, is_any = [b for b in of_source if label in (None, b.label)], bool(store.pinned_sources())
     if json_output:
-        typer.echo(json.dumps([_row(b) for b in found], indent=1))
+        cli.print_json([_row(b) for b in found])
         return
-    table = plain_table("source", "label", "version", "weeks", "pairs", "pinned", "by", "reason")
-    for b in found:
-        about = b.source, "(all)" if b.label is None else b.label, str(b.version)
-        rows = f"{b.first_window}..{b.last_window}", f"{b.counts.rows:,}"
-        table.add_row(*cli.cells(*about, *rows, moment(b.pinned_at), b.pinned_by, b.reason))
+    rows = [
+        (b.source, "(all)" if b.label is None else b.label, str(b.version), f"{b.first_window}..{b.last_window}",
+         f"{b.counts.rows:,}", moment(b.pinned_at), b.pinned_by, b.reason)
+        for b in found
+    ]  # fmt: skip
     nothing = "no such baseline; `calmon baseline list` shows all" if is_any else NO_BASELINE
-    cli.out.print(table if found else nothing)
+    head = ("source", "label", "version", "weeks", "pairs", "pinned", "by", "reason")
+    cli.print_table(head, rows, nothing=nothing)
 
 
 @baseline_app.command("show", epilog="Example:  calmon baseline show --source tickets --label billing")
@@ -267,15 +264,15 @@ def show_command(
         for (above, to), n, score, rate in zip(*columns, strict=True)
     ]
     if json_output:
-        typer.echo(json.dumps(_row(baseline) | {"ece_plug_in": ece(bins), "bins": rows}, indent=1))
+        cli.print_json(_row(baseline) | {"ece_plug_in": ece(bins), "bins": rows})
         return
-    (title,) = cli.cells(f"{_name(baseline)} version {baseline.version}")
-    table = plain_table("scores above", "up to", "rows", "mean score", "hit rate", title=title)
-    for row in rows:
-        above = "–" if row is rows[0] else f"{row['above']:.4f}"  # the first bin holds 0 itself
-        means = f"{row['mean_score']:.4f}", f"{row['hit_rate']:.4f}"
-        table.add_row(above, f"{row['to']:.4f}", f"{row['rows']:,}", *means)
-    cli.out.print(table)
+    head = ("scores above", "up to", "rows", "mean score", "hit rate")
+    shown = [
+        ("–" if row is rows[0] else f"{row['above']:.4f}", f"{row['to']:.4f}", f"{row['rows']:,}",
+         f"{row['mean_score']:.4f}", f"{row['hit_rate']:.4f}")
+        for row in rows  # the first bin holds 0 itself
+    ]  # fmt: skip
+    cli.print_table(head, shown, title=f"{_name(baseline)} version {baseline.version}")
 
 
 def _only_source(store: Store) -> str:

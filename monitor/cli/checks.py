@@ -13,7 +13,6 @@ from typing import Annotated, Literal
 
 import typer
 import yaml
-from rich.table import Table
 from rich.text import Text
 
 from monitor.alerting.apprise_sender import apprise_of
@@ -107,7 +106,7 @@ def print_checks(
     findings = check_files(settings, config)
     findings += [] if offline else check_places(settings, config, volumes, see)
     print_findings(findings)
-    cli.out.print(_rules_table(config))
+    _print_rules(config)
     for volume in volumes:
         _print_volume(volume, every_label=every_label)
     return exit_of(findings)
@@ -150,7 +149,7 @@ def exit_of(findings: Sequence[CheckResult]) -> typer.Exit | None:
     if not wrong:
         return None
     names = ", ".join(each.what for each in wrong)
-    cli.err.print(f"next: correct what failed ({names}, above), then: calmon check", markup=False)
+    cli.warn(f"next: correct what failed ({names}, above), then: calmon check")
     return typer.Exit(cli.USAGE if any(each.state == "wrong" for each in wrong) else cli.FAILED)
 
 
@@ -385,26 +384,24 @@ def print_findings(findings: Sequence[CheckResult]) -> None:
 def _print_volume(volume: Volume, *, every_label: bool) -> None:
     """Print a line for each label; of many, the largest and the smallest ones, and all labels together."""
     title = f"What the rules can show of {volume.source} at the volume of {volume.weeks}"
-    table = plain_table("label", "rows a week", *volume.rules, title=title)
     lines, omitted = volume.lines, 0
     if len(lines) - 1 > SHOWN_LABELS and not every_label:
         half = SHOWN_LABELS // 2
         omitted = len(lines) - 1 - 2 * half
         lines = [*lines[:half], ["…", *([""] * (len(lines[0]) - 1))], *lines[-half - 1 :]]
-    for line in lines:
-        table.add_row(*cli.cells(*line))
-    cli.out.print(table)
+    cli.print_table(("label", "rows a week", *volume.rules), lines, title=title)
     more = f"; {count_of(omitted, 'label')} between these: calmon check --labels" if omitted else ""
     cli.out.print(Text(f"{legend_of(volume.lines)}{more}"))
 
 
-def _rules_table(config: Config) -> Table:
+def _print_rules(config: Config) -> None:
     goes = ["goes to"] if config.routes else []
-    table = plain_table("rule", "runs", "asks", "severity", "does", *goes, title="What would run")
-    for rule in config.rules:
-        to = [destination(rule, config)] if config.routes else []
-        table.add_row(*cli.cells(rule.id, rule.schedule, asks(rule), rule.severity, ", ".join(rule.actions), *to))
-    return table
+    rows = [
+        (rule.id, rule.schedule, asks(rule), rule.severity, ", ".join(rule.actions),
+         *(destination(rule, config) for _ in goes))
+        for rule in config.rules
+    ]  # fmt: skip
+    cli.print_table(("rule", "runs", "asks", "severity", "does", *goes), rows, title="What would run")
 
 
 def asks(rule: Rule) -> str:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import atexit
 import gc
 import io
+import json
 import logging
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import cache
@@ -43,7 +44,7 @@ from monitor.core.wording import clean
 from monitor.history.errors import HistoryError, WrongStoreAddress
 from monitor.history.store import Store
 from monitor.operations.open import open_monitor, open_store
-from monitor.report.console import console
+from monitor.report.console import console, plain_table
 from monitor.warehouse.relation import RelationError, WarehouseFailed, WrongWarehouseAddress
 
 FAILED, USAGE, BREACH = 1, 2, 3
@@ -165,13 +166,28 @@ def _before_commands() -> None:
     # Typer makes no group of an application that has no command yet
     with suppress(OSError):  # a note that cannot be written must not prevent a stop
         for text in unknown_variables(os.environ, variables()):
-            err.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+            warn(f"note: {text}")
 
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output, nothing else.")]
 SourceOption = Annotated[str | None, typer.Option("--source", help="Only this source of alerts.yaml.")]
 LabelOption = Annotated[str | None, typer.Option("--label", help="Only this label.")]
 ByOption = Annotated[str | None, typer.Option("--by", help="Who does this; default: the system user.")]
+
+
+def say(text: str, *, style: str = "") -> None:
+    """Print a line as it is: nothing in it is markup, and it is not broken, so that a command in it can be copied."""
+    out.print(Text(text, style=style), soft_wrap=True)
+
+
+def warn(text: str, *, style: str = "") -> None:
+    """The same on standard error."""
+    err.print(Text(text, style=style), soft_wrap=True)
+
+
+def print_json(document: Any) -> None:
+    """Print the one document of ``--json``; numbers that are not finite are an error."""
+    typer.echo(json.dumps(document, indent=1, allow_nan=False))
 
 
 class UsageError(Exception):
@@ -181,6 +197,19 @@ class UsageError(Exception):
 def cells(*texts: str) -> list[Text]:
     """Texts from data or people as cells of a table: "[/red]" stays text, and no control character is left."""
     return [Text(clean(text, length=CELL_LENGTH)) for text in texts]
+
+
+def print_table(
+    head: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None, nothing: str = ""
+) -> None:
+    """Print texts from data or people as a table, or ``nothing`` where there is none."""
+    table = plain_table(*head, title=cells(title)[0] if title else None)
+    for row in rows:
+        table.add_row(*cells(*row))
+    if nothing and not table.rows:
+        say(nothing)
+    else:
+        out.print(table)
 
 
 @contextmanager
@@ -194,14 +223,14 @@ def lines_at_the_end() -> Iterator[list[str]]:
         yield lines
     finally:
         for line in lines:
-            out.print(Text(clean(line, CELL_LENGTH)), soft_wrap=True)
+            say(clean(line, CELL_LENGTH))
 
 
 def fail(message: str, code: int = FAILED, *, then: str | None = None) -> typer.Exit:
     """Print a plain error to standard error, and the command to call ``then``; returns the exit to raise."""
-    err.print(f"error: {without_secrets(message)}", style="red", markup=False, highlight=False, soft_wrap=True)
+    warn(f"error: {without_secrets(message)}", style="red")
     if then is not None:
-        err.print(f"next: {then}", markup=False, highlight=False, soft_wrap=True)
+        warn(f"next: {then}")
     return typer.Exit(code)
 
 
@@ -211,9 +240,9 @@ def plain_errors() -> Iterator[None]:
     try:
         yield
     except ConfigProblems as problems:
-        err.print(str(problems), markup=False, highlight=False, soft_wrap=True)
+        warn(str(problems))
         there = Path(problems.problems[0].file).exists()
-        err.print(f"next: calmon {'check --offline' if there else 'init'}", markup=False, highlight=False)
+        warn(f"next: calmon {'check --offline' if there else 'init'}")
         raise typer.Exit(USAGE) from problems
     except (SettingsError, WrongStoreAddress, WrongWarehouseAddress) as error:
         raise fail(str(error), USAGE, then="calmon check") from error
@@ -233,7 +262,7 @@ def plain_errors() -> Iterator[None]:
     except MemoryError as error:
         raise fail("too little free memory: nothing is lost; give it more, then repeat") from error
     except KeyboardInterrupt:
-        err.print("stopped: what was stored stays, and the same command goes on from there", soft_wrap=True)
+        warn("stopped: what was stored stays, and the same command goes on from there")
         raise typer.Exit(FAILED) from None
 
 
@@ -245,7 +274,7 @@ def first_line(error: object) -> str:
 def print_next(command: str, why: str, settings: Settings) -> None:
     """A command to go on with, as it can be pasted into the same shell."""
     elsewhere = "" if settings.config == Path("alerts.yaml") else f"CALMON_CONFIG={shlex.quote(str(settings.config))} "
-    out.print(Text(f"next: {elsewhere}{command}    # {why}"))
+    say(f"next: {elsewhere}{command}    # {why}")
 
 
 def write(path: Path, content: str | bytes, *, folders: bool = False) -> None:

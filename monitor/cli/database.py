@@ -54,7 +54,7 @@ def upgrade(
         before = store.revision()
         store.upgrade()
         after = store.revision()
-    cli.out.print(f"the history is at revision {after}" + ("" if before == after else f" (it was {before})"))
+    cli.say(f"the history is at revision {after}" + ("" if before == after else f" (it was {before})"))
 
 
 @db_app.command(
@@ -72,7 +72,7 @@ def confirm(reason: WhyOption, by: cli.ByOption = None) -> None:
     again = "again"
     if before.confirmed and not before.went_back:
         again = "also where they have seen a newer one; it was confirmed already"
-    cli.out.print(f"confirmed: gates accept this history {again} (epoch {found.mark.epoch})", markup=False)
+    cli.say(f"confirmed: gates accept this history {again} (epoch {found.mark.epoch})")
 
 
 @db_app.command(epilog="Examples:  calmon db backup backups/history-2026-11-22.sqlite")
@@ -84,7 +84,7 @@ def backup(
         raise cli.fail(f"{file} is there already; choose another name", cli.USAGE)
     with cli.plain_errors():
         archive.backup(store_address(), file)
-    cli.out.print(f"the history was copied to {file} ({file.stat().st_size / 2**20:.1f} MiB)", markup=False)
+    cli.say(f"the history was copied to {file} ({file.stat().st_size / 2**20:.1f} MiB)")
 
 
 @db_app.command(
@@ -103,7 +103,7 @@ def restore(
     with cli.plain_errors():
         archive.restore(store_address(), file, by=cli.who(by), reason=reason, now=utc_now())
     next_step = "Compare `calmon automation status` with what should be on, then `calmon db confirm --reason TEXT`"
-    cli.out.print(f"restored from {file}. Every gate is closed. {next_step}", markup=False, soft_wrap=True)
+    cli.say(f"restored from {file}. Every gate is closed. {next_step}")
 
 
 @db_app.command(epilog="Examples:  calmon db check  ·  calmon db check --json  ·  calmon db check --schema")
@@ -127,11 +127,11 @@ def check(
         if store_address().startswith("sqlite"):
             text += f"; {found.journal_bytes:,} bytes in the journal (-wal)"
         if found.revision is not None:
-            cli.out.print(text, markup=False, soft_wrap=True)
+            cli.say(text)
         for name, rows in found.rows.items():
-            cli.out.print(f"{name}: {count_of(rows, 'row')}", markup=False)
+            cli.say(f"{name}: {count_of(rows, 'row')}")
         for problem in found.problems:
-            cli.err.print(problem, style="red", markup=False, soft_wrap=True)
+            cli.warn(problem, style="red")
     if found.problems:
         raise typer.Exit(cli.FAILED)
 
@@ -164,7 +164,7 @@ def prune_command(
         typer.echo(json.dumps(pruned_document(found), indent=1, default=_plain))
     else:
         for line in pruned_lines(found, configured.zone):
-            cli.out.print(line, markup=False, highlight=False, soft_wrap=True)
+            cli.say(line)
 
 
 def _plain(value: object) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rich.text import Text
-
 from monitor.cli import common as cli
 from monitor.config.load import load_config
 from monitor.config.settings import Settings
@@ -39,7 +37,7 @@ def demo() -> None:
         except story.DemoRefused as error:
             raise cli.fail(str(error), cli.USAGE) from error
     if moved:
-        cli.out.print(Text(f"All of it is in the folder {FOLDER}; before these commands: cd {FOLDER}"))
+        cli.say(f"All of it is in the folder {FOLDER}; before these commands: cd {FOLDER}")
 
 
 def _enter_a_folder_of_its_own() -> None:

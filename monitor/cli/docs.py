@@ -10,7 +10,6 @@ from rich.markdown import Markdown
 
 from monitor.cli import common as cli
 from monitor.core import documents
-from monitor.report.console import plain_table
 
 NameArgument = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="A document, like switch or run_missing, or words of its title.")
@@ -33,10 +32,7 @@ def docs_command(name: NameArgument = None) -> None:
         near = get_close_matches(name or "", [each.rpartition("/")[2] for each in titles], n=1)
         meant = f"; did you mean {near[0]}?" if near else ""
         raise cli.fail(f"no document is called {name}{meant} `calmon docs` lists them", cli.USAGE)
-    table = plain_table("document", "title")
-    for each in found:
-        table.add_row(*cli.cells(each, titles[each]))
-    cli.out.print(table)
+    cli.print_table(("document", "title"), [(each, titles[each]) for each in found])
 
 
 def documents_named(name: str | None, titles: dict[str, str]) -> list[str]:

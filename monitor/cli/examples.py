@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -55,7 +54,7 @@ def examples_command(
         except NoSuchRows as error:
             raise cli.UsageError(str(error)) from error
         if json_output:
-            typer.echo(json.dumps(document(found), indent=1, ensure_ascii=False, allow_nan=False))
+            cli.print_json(document(found))
         else:
             _show(found, opened.config.zone)
 
@@ -79,4 +78,4 @@ def _show(found: Examples, zone: ZoneInfo) -> None:
     cli.out.print(about, table, sep="\n")
     if found.more:
         shown = "1 row is" if len(found.rows) == 1 else f"{len(found.rows)} rows are"
-        cli.out.print(f"{shown} shown, there are more: --limit")
+        cli.say(f"{shown} shown, there are more: --limit")

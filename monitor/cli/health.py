@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -47,20 +46,20 @@ def health(
     if json_output:
         rows = [{"reason": f.reason, "severity": f.severity, "text": f.text, "do_now": f.do_now} for f in found]
         state = {"healthy": not bad, "ever_run": records.since is not None, "automation": automation, "findings": rows}
-        typer.echo(json.dumps(state | {"as_of": now.isoformat(), "not_checked": NOT_CHECKED}, indent=1))
+        cli.print_json(state | {"as_of": now.isoformat(), "not_checked": NOT_CHECKED})
     else:
         _print(found, automation, ever_run=records.since is not None)
         basis = f"As of {now:%Y-%m-%d %H:%M} UTC, from stored runs and alerts.yaml. Not checked: "
-        cli.out.print(f"{basis}{' and '.join(NOT_CHECKED)} (`calmon check`).", markup=False, soft_wrap=True)
+        cli.say(f"{basis}{' and '.join(NOT_CHECKED)} (`calmon check`).")
     if bad:
         raise typer.Exit(cli.FAILED)
 
 
 def _print(found: Sequence[HealthIssue], automation: str, *, ever_run: bool) -> None:
     for each in found:
-        cli.out.print(f"{each.severity}: {each.text}", style=_MARKS[each.severity], markup=False, soft_wrap=True)
-        cli.out.print(f"  do now: {each.do_now} (calmon docs {each.reason})", markup=False, soft_wrap=True)
+        cli.say(f"{each.severity}: {each.text}", style=_MARKS[each.severity])
+        cli.say(f"  do now: {each.do_now} (calmon docs {each.reason})")
     if found:
-        cli.out.print(f"automation: {automation}", markup=False, soft_wrap=True)
+        cli.say(f"automation: {automation}")
     else:
         cli.out.print("healthy" if ever_run else issues.NEVER_RUN)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ from typing import Annotated, Literal
 
 import typer
 from rich.console import Group
-from rich.text import Text
 
 from monitor.cli import common as cli
 from monitor.context import Monitor
@@ -79,8 +77,8 @@ def history(
 ) -> None:
     """The trend of one metric, label by label.
 
-    All sparklines have one scale, from the metric's best value to twice its limit, over the windows that are drawn.
-    Without --last, --from or --to the table draws as many of the newest windows as there is room for.
+    All sparklines have one scale, from the metric's best value to the worst that is drawn. Without --last, --from or
+    --to the table draws the newest 26 windows.
     """
     if missing:
         _print_missing(source)
@@ -96,10 +94,9 @@ def history(
         if not stored:
             cli.check_stored_source(store, source)
         found = within([e for e in stored if label is None or e.subject.label == label], span)
-        verdicts = store.verdicts(schedule=schedule, source=source)
         if metric not in CONTRACT or schedule != "weekly":
             _say_what_may_be_removed(metric, found, span, store.removed_until(schedule))
-    _write_history(found, verdicts, format, output, requested=span.requested)
+    _write_history(found, format, output, requested=span.requested)
 
 
 def _print_missing(source: str | None) -> None:
@@ -115,19 +112,13 @@ def _print_missing(source: str | None) -> None:
         ]
     for window, of in found:
         one = f" --source {shlex.quote(of[0])}" if len(of) == 1 < len(config.sources) else ""
-        cli.out.print(
-            f"{window.name}  {listed(list(of))}: {run_command(window.schedule, window.name)}{one}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        cli.say(f"{window.name}  {listed(list(of))}: {run_command(window.schedule, window.name)}{one}")
     if not found:
-        cli.out.print("No window was missed: each since the first judged one was judged.")
+        cli.say("No window was missed: each since the first judged one was judged.")
 
 
 def _write_history(
     found: Sequence[Estimate],
-    verdicts: Sequence[Verdict],
     format: HistoryFormat,
     output: Path | None,
     *,
@@ -142,7 +133,7 @@ def _write_history(
             typer.echo(history_parquet(found), nl=False)
         return
     if format == "table" and output is None:
-        cli.out.print(history_view(found, verdicts, requested=requested) if found else NOTHING)
+        cli.out.print(history_view(found, requested=requested) if found else NOTHING)
         return
     text = history_csv(found) if format in ("csv", "table") else history_json(found)
     if output is not None:
@@ -165,7 +156,7 @@ def _of_rule(name: str) -> tuple[str, Where, Schedule]:
 def _say_what_may_be_removed(metric: str, found: Sequence[Estimate], span: Span, until: datetime | None) -> None:
     if until is not None and span.reaches(until) and not any(each.window.start <= until for each in found):
         began = f"of a window that began at {until:%Y-%m-%d %H:%M} UTC or before"
-        cli.err.print(f"No estimate of {metric} {began}: `calmon db prune` may have removed it.")
+        cli.warn(f"No estimate of {metric} {began}: `calmon db prune` may have removed it.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,12 +249,12 @@ def report(
             return
         if html is not None:
             cli.write(html, html_report(data), folders=True)
-            cli.err.print(f"written: {html}", markup=False, soft_wrap=True)
+            cli.warn(f"written: {html}")
         if json_output:
             estimates = opened.store.estimates(schedule="weekly", window_start=window.start, segments=True)
             shown = {(one.subject.source, one.subject.label) for one in data.subjects}
             kept = [e for e in estimates if (e.subject.source, e.subject.label) in shown]
-            typer.echo(json.dumps(report_document(data, kept), indent=1, ensure_ascii=False, allow_nan=False))
+            cli.print_json(report_document(data, kept))
         elif html is None:
             cli.out.print(report_view(data, full=label is not None))
 
@@ -279,10 +270,10 @@ def _print_more(opened: Monitor, data: ReportData, window: Window, *, json_outpu
         tables = [{"title": one.title, "head": one.head, "rows": [_row(row) for row in one.rows]} for one in elements]
         document.append({"source": report.subject.source, "label": report.subject.label, "tables": tables})
         if not json_output:
-            cli.out.print(Text(report.subject.name, style="bold"))
+            cli.say(report.subject.name, style="bold")
             cli.out.print(Group(*(part for element in elements for part in element_view(element))))
     if json_output:
-        typer.echo(json.dumps(plain(document), indent=1, ensure_ascii=False, allow_nan=False))
+        cli.print_json(plain(document))
 
 
 def _row(row: Sequence[Cell]) -> list[object]:
@@ -357,7 +348,7 @@ def _print_label(opened: Monitor, source: str, label: str | None, *, json_output
     if json_output:
         about = label_row(story.diagnosis, None if story.switch is None else story.switch.state)
         verdicts = [document(_explanation_of(opened, verdict)) for verdict in newest]
-        typer.echo(json.dumps(about | {"verdicts": verdicts}, indent=1, allow_nan=False))
+        cli.print_json(about | {"verdicts": verdicts})
         return
     cli.out.print(story_text(story))
     not_fine = [verdict for verdict in newest if verdict.outcome != "ok"]
@@ -367,16 +358,16 @@ def _print_label(opened: Monitor, source: str, label: str | None, *, json_output
         shown = told if place < IN_FULL else islice(told, 1)
         cli.out.print("", *shown, sep="\n", markup=False, highlight=False)
     if len(gravest) > IN_FULL:
-        cli.out.print(f"\nThe checks of each: calmon explain {gravest[-1].id[:12]}", markup=False, highlight=False)
+        cli.say(f"\nThe checks of each: calmon explain {gravest[-1].id[:12]}")
     fine = ", ".join(verdict.rule for verdict in newest if verdict.outcome == "ok")
     if fine:
-        cli.out.print(f"\nWithin their limits: {fine}.", markup=False, highlight=False)
+        cli.say(f"\nWithin their limits: {fine}.")
 
 
 def _print_verdict(opened: Monitor, verdict: Verdict, *, json_output: bool) -> None:
     explanation = _explanation_of(opened, verdict)
     if json_output:
-        typer.echo(json.dumps(document(explanation), indent=1, allow_nan=False))
+        cli.print_json(document(explanation))
     else:
         cli.out.print(*lines(explanation), sep="\n", markup=False, highlight=False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, cast, get_args
@@ -16,10 +15,9 @@ from monitor.cli import common as cli
 from monitor.config.durations import next_morning, parse_duration
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
-from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, Subject, receiver_name
+from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, receiver_name
 from monitor.core.wording import moment
 from monitor.operations import incident_actions
-from monitor.report.console import plain_table
 from monitor.story.gather import Teller
 from monitor.story.incident import event_words, state_words
 from monitor.story.label import LabelStory, story_lines
@@ -47,13 +45,11 @@ def list_command(
             known = [*store.unresolved_incidents(), *store.unresolved_incidents(of_monitor=True)]
     found = sorted(known, key=lambda i: i.opened_at, reverse=True)
     if json_output:
-        typer.echo(json.dumps([_row(incident) for incident in found], indent=1))
+        cli.print_json([_row(incident) for incident in found])
         return
-    table = plain_table("id", "severity", "label", "what", "opened in", "newest", "state")
-    for i in found:
-        what = ", ".join(i.reasons).replace("_", " ")
-        table.add_row(*cli.cells(i.id[:8], i.severity, _subject(i), what, i.opened_window, i.window, state_words(i)))
-    cli.out.print(table if found else "no incident is open")
+    rows = [(i.id[:8], i.severity, i.name, i.reasons_words, i.opened_window, i.window, state_words(i)) for i in found]
+    head = ("id", "severity", "label", "what", "opened in", "newest", "state")
+    cli.print_table(head, rows, nothing="no incident is open")
 
 
 @incidents_app.command(
@@ -70,30 +66,21 @@ def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
     message = ", ".join(dict.fromkeys(map(delivery_words, posts))) or "no route took it"
     if json_output:
         found = _row(incident) | {"message": message, "events": [_event(each) for each in events]}
-        typer.echo(json.dumps(found, indent=1))
+        cli.print_json(found)
         return
     cli.out.print(*cli.cells(*_shown(incident, story, message)), sep="\n")
-    table = plain_table("when", "what", "window", "by", "why")
-    for event in events:
-        what = event.kind.replace("_", " ")
-        table.add_row(*cli.cells(moment(event.at), what, event.window, event.actor, event_words(event)))
-    cli.out.print(table)
+    rows = [(moment(e.at), e.kind.replace("_", " "), e.window, e.actor, event_words(e)) for e in events]
+    cli.print_table(("when", "what", "window", "by", "why"), rows)
 
 
 def _shown(incident: Incident, story: LabelStory | None, message: str) -> tuple[str, ...]:
-    top = f"{incident.id}: {_subject(incident)} ({incident.severity}), {state_words(incident)}"
+    top = f"{incident.id}: {incident.name} ({incident.severity}), {state_words(incident)}"
     opened = f"opened {moment(incident.opened_at)}"
     if story is None:
-        return top, ", ".join(incident.reasons).replace("_", " "), opened, f"message: {message}; calmon health"
+        return top, incident.reasons_words, opened, f"message: {message}; calmon health"
     labels = [f"labels: {', '.join(incident.labels)}"] if incident.labels else []
     hint = f"; calmon explain {story.evidence[0][:8]}" if story.evidence else ""
     return top, *story_lines(story), *labels, opened, f"message: {message}{hint}"
-
-
-def _subject(incident: Incident) -> str:
-    if incident.is_of_monitor:
-        return incident.source or "the monitor"
-    return Subject(incident.source, incident.label).name
 
 
 @incidents_app.command(
@@ -212,12 +199,11 @@ def trial_command(
             opened.store.add_delivery(each)
         _deliver(opened)
         now = opened.store.delivery_roots([one.id for one in sent])
-    table = plain_table("receiver", "as", "result")
-    for (receiver, level), one in zip(shown, sent, strict=True):
-        state, error = now[one.id].state, now[one.id].error
-        table.add_row(*cli.cells(receiver, level, state if error is None else f"{state}: {error}"))
-    cli.out.print(table)
-    if any(now[one.id].state != "sent" for one in sent):
+    ended = [now[one.id] for one in sent]
+    results = (one.state if one.error is None else f"{one.state}: {one.error}" for one in ended)
+    rows = [(*about, result) for about, result in zip(shown, results, strict=True)]
+    cli.print_table(("receiver", "as", "result"), rows)
+    if any(one.state != "sent" for one in ended):
         raise typer.Exit(cli.FAILED)
 
 

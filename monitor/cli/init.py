@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from monitor.cli import common as cli
 from monitor.cli.checks import CheckResult, check_places, exit_of, print_findings
@@ -261,7 +260,7 @@ def _pattern_of(folder: Path) -> str:
     if others:
         more = f" and {len(others) - 3} more" if len(others) > 3 else ""
         left = f"{', '.join(others[:3])}{more}"
-        cli.out.print(Text(f"note: only the files of {folder} that end in {ending} are read, not {left}"))
+        cli.say(f"note: only the files of {folder} that end in {ending} are read, not {left}")
     deep = "**/" if any(len(each.parts) > 1 for its, each in endings if its == ending) else ""
     return f"{folder.as_posix()}/{deep}*{ending}"
 
@@ -375,14 +374,14 @@ def _keys(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample], o
 def _chosen(question: str, choices: list[str], usual: str | None = None) -> str:
     """A person's choice, given by its number or its text, or the usual one."""
     for number, choice in enumerate(choices, 1):
-        cli.out.print(Text(f"  {number:>3}  {choice}"))
+        cli.say(f"  {number:>3}  {choice}")
     while True:
         answer = str(typer.prompt(question, default=usual, show_default=False)).strip()
         if answer.isdigit() and 1 <= int(answer) <= len(choices):
             return choices[int(answer) - 1]
         if answer in choices:
             return answer
-        cli.out.print(Text(f"write a number from 1 to {len(choices)}"))
+        cli.say(f"write a number from 1 to {len(choices)}")
 
 
 def _table_of(
@@ -396,7 +395,7 @@ def _table_of(
     elif warehouse.engine in ENGINES and not files:
         select = _reading_text(warehouse.engine, found.relation, columns, named, ask=ask)
         if select is not None:
-            cli.out.print(Text("text is read as numbers and dates, by the SELECT that is relation in alerts.yaml"))
+            cli.say("text is read as numbers and dates, by the SELECT that is relation in alerts.yaml")
             found, columns = replace(found, relation=select), warehouse.samples(select)
     proposal = _proposal(columns, named, Seen(), files=files, ask=ask, numbers=numbers)
     table = _Table(found, columns, proposal, None, GIVEN)
@@ -538,7 +537,7 @@ def _asked(answers: _Answers, typical: Typical | None, *, ask: bool) -> _Answers
         at = usual_threshold(acting)
         if ask:
             for each in acting:
-                cli.out.print(Text(f"  from {_score(each.at):4} on: {_acts(each)}"))
+                cli.say(f"  from {_score(each.at):4} on: {_acts(each)}")
             at = _number("From which score does the classifier act alone?", at) or 0.0
     if floor is None and ask:
         today = acting_of(typical, at=[at]) if typical is not None else []
@@ -561,7 +560,7 @@ def _number(question: str, usual: float | None) -> float | None:
         number = number / 100 if number is not None and number > 1 else number
         if number is None or 0 <= number <= 1:
             return number
-        cli.out.print(Text("write a share, such as .95 or 95%"))
+        cli.say("write a share, such as .95 or 95%")
 
 
 def _score(at: float) -> str:
@@ -576,16 +575,16 @@ def _acts(acting: Acting) -> str:
 def _show_columns(table: _Table) -> None:
     """What is read, and as what."""
     words = "" if table.survey is None else f": {data_in_words(table.survey)}"
-    cli.out.print(Text(f"{clean(table.found.relation, 60)}{words}; {table.proposal.shape}"))
+    cli.say(f"{clean(table.found.relation, 60)}{words}; {table.proposal.shape}")
     cli.out.print(_columns_table(table))
     by_name = read_by_name(table.columns)
     for name, ours in by_name.items():
         line = f"{name} is read as {ours} for its name: {READ_BY_NAME[ours]}. If it means something else, {_RENAME_IT}"
-        cli.out.print(Text(line))
+        cli.say(line)
     if table.proposal.settings.get("unresolved"):
         waiting = table.survey.rows - table.survey.truths if table.survey is not None else 0
         words = "row has no truth: it waits" if waiting == 1 else "rows have no truth: they wait"
-        cli.out.print(Text(f"{waiting:,} {words} for it, not judged until then (unresolved: true)"))
+        cli.say(f"{waiting:,} {words} for it, not judged until then (unresolved: true)")
 
 
 def _columns_table(table: _Table) -> Any:
@@ -686,24 +685,24 @@ def _show_findings(findings: Sequence[CheckResult]) -> None:
     for each in findings:
         about_data = each.what not in ("store", "Slack", "warehouse role")
         if each.state == "note" and about_data:
-            cli.out.print(Text(f"note: {each.text}"))
+            cli.say(f"note: {each.text}")
 
 
 def _write(path: Path, text: str, address: str) -> Settings:
     """Write alerts.yaml, and .env where there is none; returns the settings that they give."""
     cli.write(path, text)
-    cli.out.print(Text(f"wrote {path}"))
+    cli.say(f"wrote {path}")
     environment = Path(".env")
     sources = parse_config(text).sources.values()
     only_files = all(is_files(relation) for source in sources for relation in source.relations)  # which need no address
     if (os.environ.get("CALMON_WAREHOUSE_URL") or (_IN_MEMORY if only_files else None)) != address:
         if environment.exists():
             line = f".env is there and stays as it is: set CALMON_WAREHOUSE_URL={shown_address(address)} in it"
-            cli.out.print(Text(line))
+            cli.say(line)
         else:
             cli.write(environment, starter_environment(address))
             environment.chmod(0o600)  # an address may hold a password
-            cli.out.print(Text("wrote .env, which calmon reads in this folder"))
+            cli.say("wrote .env, which calmon reads in this folder")
     return load_settings(_environment(path, address))
 
 

@@ -52,4 +52,4 @@ def rename(
         f"incident {each.id[:8]} of {Subject(each.source, each.label).name}: {state_words(each)}" for each in changed
     ]
     for line in lines:
-        cli.out.print(line, markup=False, soft_wrap=True)
+        cli.say(line)

@@ -31,7 +31,6 @@ from monitor.recalibration.as_sql import as_sql
 from monitor.recalibration.fitting import CannotFit
 from monitor.recalibration.gain import ScoreQuality
 from monitor.recalibration.score_map import apply_one
-from monitor.report.console import plain_table
 
 MethodOption = Literal["auto", "temperature", "platt", "isotonic"]
 
@@ -88,7 +87,7 @@ def recalibrate_command(
             raise cli.fail(str(error)) from error
     automate_at = config.sources[material.subject.source].automate_from(label)
     if json_output:
-        typer.echo(json.dumps(_document(material, found), indent=1, allow_nan=False))
+        cli.print_json(_document(material, found))
     elif sql is None:
         _show(material, found, automate_at)
     elif found.score_map is None:
@@ -97,10 +96,10 @@ def recalibrate_command(
         scale = config.sources[material.subject.source].score_scale
         typer.echo(as_sql(found.score_map, sql, scale=scale))
     if out is not None and found.score_map is None:
-        cli.err.print(f"not written: {out} (there is no map to write)", markup=False, soft_wrap=True)
+        cli.warn(f"not written: {out} (there is no map to write)")
     elif out is not None and found.score_map is not None:
         cli.write(out, found.score_map.to_json() + "\n")
-        cli.err.print(f"written: {out}", markup=False, soft_wrap=True)
+        cli.warn(f"written: {out}")
 
 
 def _of_ranks(
@@ -116,24 +115,23 @@ def _of_ranks(
             raise cli.fail(str(error)) from error
     if json_output:
         about = {"source": found.source, "week": window.name, "rows": found.score_map.rows, **asdict(found.gain)}
-        typer.echo(json.dumps(about | {"map": json.loads(found.score_map.to_json())}, indent=1, allow_nan=False))
+        cli.print_json(about | {"map": json.loads(found.score_map.to_json())})
     else:
         _show_ranks(found)
     if out is not None:
         cli.write(out, found.score_map.to_json() + "\n")
-        cli.err.print(f"written: {out}", markup=False, soft_wrap=True)
+        cli.warn(f"written: {out}")
 
 
 def _show_ranks(found: RecalibratedRanks) -> None:
-    (title,) = cli.cells(f"{found.source}, {found.score_map.fitted_on}: {found.gain.method}, one map for all ranks")
-    table = plain_table("k", "", "ECE@k", "Brier@k", "NLL@k", "P@k", title=title)
-    for before, after in zip(found.gain.before, found.gain.after, strict=True):
-        for which, one in (("before", before), ("after", after)):
-            numbers = (_number(value) for value in (one.ece, one.brier, one.nll, one.precision))
-            table.add_row(f"{one.k}", which, *numbers)
-    cli.out.print(table)
-    note = "after: on rows that the map had not seen. It keeps the order of an item's labels, and so nDCG@k"
-    cli.out.print(note, markup=False, highlight=False, soft_wrap=True)
+    title = f"{found.source}, {found.score_map.fitted_on}: {found.gain.method}, one map for all ranks"
+    rows = [
+        (f"{one.k}", which, *map(_number, (one.ece, one.brier, one.nll, one.precision)))
+        for both in zip(found.gain.before, found.gain.after, strict=True)
+        for which, one in zip(("before", "after"), both, strict=True)
+    ]
+    cli.print_table(("k", "", "ECE@k", "Brier@k", "NLL@k", "P@k"), rows, title=title)
+    cli.say("after: on rows that the map had not seen. It keeps the order of an item's labels, and so nDCG@k")
 
 
 def rows_to_fit(
@@ -177,20 +175,18 @@ def _only_source(store: Store, config: Config, label: str | None, last: Window, 
 
 
 def _show(material: FittingRows, found: Recalibrated, automate_at: float) -> None:
-    (title,) = cli.cells(f"{material.subject.name}, {count_of(material.counts.rows, 'row')} of {material.fitted_on}")
-    table = plain_table("scores", "ECE", "interval", "Brier", "log loss", "", title=title)
-    first = next(iter(found.gains.values()))
-    table.add_row(*_line("as they are", first.before), "")
+    title = f"{material.subject.name}, {count_of(material.counts.rows, 'row')} of {material.fitted_on}"
+    rows = [(*_line("as they are", next(iter(found.gains.values())).before), "")]
     for name, gain in found.gains.items():
         if gain.after is None:
-            table.add_row(name, "–", "", "–", "–", f"not offered: {gain.refused}")
+            rows.append((name, "–", "", "–", "–", f"not offered: {gain.refused}"))
         else:
-            table.add_row(*_line(name, gain.after), "chosen" if name == found.choice.method else "")
-    cli.out.print(table)
-    cli.out.print(found.choice.sentence, markup=False, highlight=False)
+            rows.append((*_line(name, gain.after), "chosen" if name == found.choice.method else ""))
+    cli.print_table(("scores", "ECE", "interval", "Brier", "log loss", ""), rows, title=title)
+    cli.say(found.choice.sentence)
     if found.score_map is not None:
         now = f"a score of {automate_at:.2f} (automate_at) becomes {apply_one(found.score_map, automate_at):.4f}"
-        cli.out.print(f"{now}: choose thresholds anew, on new scores", markup=False, highlight=False)
+        cli.say(f"{now}: choose thresholds anew, on new scores")
 
 
 def _line(name: str, quality: ScoreQuality) -> tuple[str, ...]:

@@ -19,7 +19,6 @@ from monitor.core.records import Annotation, Window
 from monitor.core.wording import clean
 from monitor.operations.annotate import AnnotationRefused, NewAnnotation, annotate
 from monitor.operations.pin_baseline import Pinned, PinSummary, pin
-from monitor.report.console import plain_table
 
 
 @cli.app.command(
@@ -45,18 +44,18 @@ def release(
         look = partial(pin, asking_for(opened, 1), by="", reason="", sources=[source], only_look=True, progress=say)
         found = [look(weeks[0], weeks[-1]) for weeks in (before, since) if weeks]
         least, when = opened.config.baseline.min_pairs, cli.stated(noted.at, opened.config.zone)
-    cli.out.print(f"release {clean(version)} of {source}: noted at {when}", markup=False, soft_wrap=True)
+    cli.say(f"release {clean(version)} of {source}: noted at {when}")
     again = shlex.join(["calmon", "release", version, "--source", source])
     unread = [why for each in found for why in each.unread.values()]
     if unread:
         raise cli.fail(f"{source} cannot be read: {unread[0]}", then="calmon check")
     if not since:
-        cli.out.print(f"no whole week has ended since; give it again then: {again}", markup=False, soft_wrap=True)
+        cli.say(f"no whole week has ended since; give it again then: {again}")
         return
     _show(found[0], found[1])
     span = ["--source", source, "--from", since[0].name, "--to", since[-1].name, "--reason", f"release {version}"]
     for line in (*_differences(found[1]), _next(found[1], least, span, again)):
-        cli.out.print(line, markup=False, soft_wrap=True)
+        cli.say(line)
 
 
 def _noted(opened: Monitor, source: str, version: str, at: datetime | None, by: str) -> Annotation:
@@ -86,13 +85,13 @@ def _weeks(opened: Monitor, at: datetime) -> tuple[list[Window], list[Window]]:
 
 def _show(before: Pinned, since: Pinned) -> None:
     earlier: Mapping[str, PinSummary] = {each.subject.name: each for each in before.summaries}
-    table = plain_table("label", "rows before", "ECE before", "rows since", "ECE since")
+    rows = []
     for each in since.summaries:
         old = earlier.get(each.subject.name)
         was = ("–", "–") if old is None else (f"{old.rows:,}", ece_text(old.ece))
-        table.add_row(*cli.cells(each.subject.name, *was, f"{each.rows:,}", ece_text(each.ece)))
-    if since.summaries:
-        cli.out.print(table)
+        rows.append((each.subject.name, *was, f"{each.rows:,}", ece_text(each.ece)))
+    if rows:
+        cli.print_table(("label", "rows before", "ECE before", "rows since", "ECE since"), rows)
 
 
 def _differences(since: Pinned) -> list[str]:

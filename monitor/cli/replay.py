@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -83,7 +82,7 @@ def replay(
             kept = [] if label is None else list(_kept(store, proposed, shown, label))
     if json_output:
         more = {} if label is None else {"kept": [kept_document(*each) for each in kept]}
-        typer.echo(json.dumps(document(shown) | more, indent=1, ensure_ascii=False, allow_nan=False))
+        cli.print_json(document(shown) | more)
     else:
         _show(shown)
         for each in kept:
@@ -111,7 +110,7 @@ def _kept(store: Store, config: Config, found: Replay, label: str) -> Iterator[t
         try:
             rows = from_windows(store, Subject(source, label), span, settings_of(config.sources[source]))
         except NothingToFit as error:
-            cli.err.print(f"what each score would have kept is not known: {error}", markup=False, soft_wrap=True)
+            cli.warn(f"what each score would have kept is not known: {error}")
         else:
             yield rows, kept_from(rows.counts, config, source, label)
 
@@ -120,21 +119,19 @@ def _kept(store: Store, config: Config, found: Replay, label: str) -> Iterator[t
 
 
 def _show(found: Replay) -> None:
-    cli.out.print(_summary_table(found))
+    _print_summary(found)
     cli.out.print(_incidents_table(found.pairs) if found.pairs else "Neither file would have opened an incident.\n")
     cli.out.print(_timelines_table(found))
     cli.out.print(_LEGEND)
     for line in notes(found):
-        cli.out.print(line, markup=False, highlight=False, soft_wrap=True)
+        cli.say(line)
 
 
-def _summary_table(found: Replay) -> Table:
+def _print_summary(found: Replay) -> None:
     span = f"{found.weeks[0].name} to {found.weeks[-1].name}, {count_of(len(found.weeks), 'week')}"
-    table = plain_table("", "present", "proposed", title=f"What would have come of it: {span}")
-    for row in zip(*(_summary(side).items() for side in (found.present, found.proposed)), strict=True):
-        (name, present), (_, proposed) = row
-        table.add_row(*cli.cells(name, present, proposed))
-    return table
+    present, proposed = _summary(found.present), _summary(found.proposed)
+    rows = [(name, present[name], proposed[name]) for name in present]
+    cli.print_table(("", "present", "proposed"), rows, title=f"What would have come of it: {span}")
 
 
 def _summary(side: Side) -> dict[str, str]:

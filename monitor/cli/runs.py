@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,7 +9,6 @@ from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
-from rich.text import Text
 
 from monitor.alerting.health import outage
 from monitor.cli import common as cli
@@ -102,24 +100,24 @@ def _run(
                 opened, window, sources=names, dry_run=dry_run, act=mode, progress=say, fewer_rows=fewer_rows
             )
         for earlier in missed:
-            cli.err.print(f"{earlier.window.name} was missed, and is judged now", markup=False, highlight=False)
+            cli.warn(f"{earlier.window.name} was missed, and is judged now")
         if json_output:
-            typer.echo(json.dumps(result.document, indent=1, ensure_ascii=False, allow_nan=False))
+            cli.print_json(result.document)
         else:
             verdicts = [verdict for part in result.evaluated for verdict in part.verdicts]
             stories = Teller.of(opened).of_window(result.diagnoses, verdicts)
             cli.out.print(run_summary(result.evaluated, stories, result.actions))
             if (read := opened.warehouse.bytes_read) is not None:
-                cli.out.print(f"The warehouse read {read / 1e6:,.1f} MB of its tables for this run.")
+                cli.say(f"The warehouse read {read / 1e6:,.1f} MB of its tables for this run.")
             if config.automation.dry_run and not dry_run:
                 _say_how_to_go_live(opened.settings, window)
             elif any(action.state.startswith("not sent") for action in result.actions):
                 cli.print_next("calmon check", "where messages go, and what is missing for it", opened.settings)
         for part in (part for part in result.evaluated if part.problem):
             text = f"{part.source}: {part.problem}: {part.error}"
-            cli.err.print(text, style="red", markup=False, soft_wrap=True)
+            cli.warn(text, style="red")
     if all(part.problem for part in result.evaluated):
-        cli.err.print("next: calmon check")
+        cli.warn("next: calmon check")
         raise typer.Exit(cli.FAILED)
     if exit_code and result.breached:
         raise typer.Exit(cli.BREACH)
@@ -127,7 +125,7 @@ def _run(
 
 def _say_how_to_go_live(settings: Settings, window: Window) -> None:
     """After a run with ``dry_run: true``: what lets the next ones act."""
-    cli.out.print(Text(f"Nothing was switched. To let it act, take `dry_run: true` out of {settings.config}, then:"))
+    cli.say(f"Nothing was switched. To let it act, take `dry_run: true` out of {settings.config}, then:")
     cli.print_next('calmon automation enable --all --reason "go live"', "except labels in breach", settings)
     cli.print_next(windows.run_command(window.schedule, window.name), "acts on what was found", settings)
 
@@ -227,7 +225,7 @@ def _say_unread(beside: Mapping[str, Sequence[tuple[str, str]]]) -> None:
         window, error = found[-1]
         many = f"{len(found)} windows, the last {window}" if len(found) > 1 else window
         text = clean(f"{source} could not be read in {many}: {error}", length=cli.CELL_LENGTH)
-        cli.err.print(f"note: {text}", markup=False, highlight=False, soft_wrap=True)
+        cli.warn(f"note: {text}")
 
 
 def _last_word(
@@ -241,17 +239,17 @@ def _last_word(
 ) -> None:
     """Print what a backfill did, also where it was stopped."""
     done = len(span) - len(rest) - len(unread)
-    cli.out.print(f"{count_of(done, 'window')} evaluated; nothing was switched or sent.")
+    cli.say(f"{count_of(done, 'window')} evaluated; nothing was switched or sent.")
     vain = [name for name, line in told.items() if not line and name not in unread]
     if vain:
         said = f"no rule could be judged in {listed(vain)}: calmon explain LABEL says why"
-        cli.out.print(said, markup=False, highlight=False, soft_wrap=True)
+        cli.say(said)
     for line in [line for line in told.values() if line][-1:]:
-        cli.out.print(line, markup=False, highlight=False, soft_wrap=True)
+        cli.say(line)
     options = f"{' --daily' if daily else ''}{f' --source {shlex.quote(source)}' if source else ''}"
     if rest:
         words = f"calmon backfill --from {rest[0].name} --to {rest[-1].name}{options}"
-        cli.err.print(f"next: {words}    # the rest", markup=False, soft_wrap=True)
+        cli.warn(f"next: {words}    # the rest")
     if unread:
         last, why = list(unread.items())[-1]
         raise cli.fail(

@@ -35,7 +35,7 @@ def serve(
     if find_spec(_SERVING.partition(".")[0]) is None or find_spec("prefect") is None:
         raise cli.fail("the schedules are not installed here: install calibration-monitor with its flows and Prefect")
     server = "" if os.environ.get("PREFECT_API_URL") else " and a Prefect server for them"
-    cli.out.print(f"Starting the schedules{server}: this takes up to a minute.", highlight=False, soft_wrap=True)
+    cli.say(f"Starting the schedules{server}: this takes up to a minute.")
     sys.stdout.flush()
     # in the place of this process: signals reach it, and what monitor imports stays free of Prefect
     os.execv(sys.executable, [sys.executable, "-m", _SERVING])  # noqa: S606 - our own module
@@ -45,6 +45,6 @@ def _schedules() -> str:
     """The shipped schedules in the time zone of alerts.yaml; without such a file in UTC, with a note."""
     text, file = shipped(SCHEDULES_FILE).read_text("utf-8"), cli.settings().config
     if not file.exists():
-        cli.err.print(f"note: there is no {file} yet: the schedules are in UTC", markup=False, highlight=False)
+        cli.warn(f"note: there is no {file} yet: the schedules are in UTC")
         return text
     return in_zone(text, load_config(file).timezone)

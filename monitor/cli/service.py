@@ -76,9 +76,9 @@ def _tokens(settings: Settings, host: str) -> TokensFile | None:
     except (TokensBroken, OSError) as error:
         raise cli.UsageError(f"CALMON_API_TOKENS_FILE: {error}") from error
     if warning:
-        cli.err.print(f"warning: {warning}", style="yellow", markup=False, soft_wrap=True)
+        cli.warn(f"warning: {warning}", style="yellow")
     if not entries:
-        cli.err.print("warning: the tokens file has no token: every request is refused", style="yellow", markup=False)
+        cli.warn("warning: the tokens file has no token: every request is refused", style="yellow")
     return file
 
 
@@ -154,4 +154,4 @@ def token_command(
         except (ValueError, TokensBroken) as error:
             raise cli.UsageError(str(error)) from error
     typer.echo(token)
-    cli.err.print(f"added to {path}; the token is not kept anywhere: note it now", markup=False, soft_wrap=True)
+    cli.warn(f"added to {path}; the token is not kept anywhere: note it now")

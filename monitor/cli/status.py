@@ -33,10 +33,8 @@ def status(json_output: cli.JsonFlag = False) -> None:
     for part, lines in parts.items():
         cli.out.print(part.capitalize(), style="bold")
         for line in lines or [NOTHING[part]]:
-            cli.out.print(f"  {line}", markup=False, soft_wrap=True)
-    cli.out.print(
-        f"As of {cli.stated(now, opened.config.zone)}. In full: calmon health, calmon incidents list", markup=False
-    )
+            cli.say(f"  {line}")
+    cli.say(f"As of {cli.stated(now, opened.config.zone)}. In full: calmon health, calmon incidents list")
 
 
 def _open(opened: Monitor) -> Iterator[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
-from rich.text import Text
 
 from monitor.cli import common as cli
 from monitor.cli.automation import ReasonOption, automation_app
@@ -19,7 +17,6 @@ from monitor.inference.selective import OperatingPoint
 from monitor.operations.publish_thresholds import publish as publish_scores
 from monitor.operations.publish_thresholds import words_of
 from monitor.operations.recalibrate import FittingRows, NothingToFit
-from monitor.report.console import plain_table
 
 thresholds_app = typer.Typer(no_args_is_help=True, help="The scores from which labels act, and who published them.")
 automation_app.add_typer(thresholds_app, name="thresholds")
@@ -35,15 +32,16 @@ def list_command(
     with cli.store() as store:
         found = store.publications(last)
     if json_output:
-        typer.echo(json.dumps([asdict(each) | {"at": each.at.isoformat()} for each in found], indent=1))
+        cli.print_json([asdict(each) | {"at": each.at.isoformat()} for each in found])
         return
-    table = plain_table("at (UTC)", "what", "rules revision", "by", "why", "changes")
-    for each in found:
-        by = f"{each.by.actor} on {each.by.host}" if each.by.host else each.by.actor
-        changes = "; ".join(words_of(each.changes))
-        at = f"{each.at:%Y-%m-%d %H:%M}"
-        table.add_row(*cli.cells(at, each.kind, each.by.revision, by, each.reason, changes))
-    cli.out.print(table if found else Text("nothing has been published yet"))
+    rows = [
+        (f"{each.at:%Y-%m-%d %H:%M}", each.kind, each.by.revision,
+         f"{each.by.actor} on {each.by.host}" if each.by.host else each.by.actor, each.reason,
+         "; ".join(words_of(each.changes)))
+        for each in found
+    ]  # fmt: skip
+    head = ("at (UTC)", "what", "rules revision", "by", "why", "changes")
+    cli.print_table(head, rows, nothing="nothing has been published yet")
 
 
 @thresholds_app.command(
@@ -57,10 +55,10 @@ def publish(reason: ReasonOption, by: cli.ByOption = None) -> None:
         with cli.store(writes=True) as store:
             done = publish_scores(store, config, utc_now(), actor=cli.who(by), anyway=True, reason=reason)
     if done is None:
-        cli.out.print("nothing to do: these are the newest already")
+        cli.say("nothing to do: these are the newest already")
         return
     for line in words_of(done.changes) or ["no score has changed; this rules revision is the newest now"]:
-        cli.out.print(Text(line), soft_wrap=True)
+        cli.say(line)
 
 
 @automation_app.command(
@@ -91,7 +89,7 @@ def advise(
             raise cli.fail(str(error)) from error
     found = kept_from(rows.counts, config, rows.subject.source, label, must_be_right)
     if json_output:
-        typer.echo(json.dumps(kept_document(rows, found), indent=1, allow_nan=False))
+        cli.print_json(kept_document(rows, found))
     else:
         print_kept(rows, found)
 
@@ -106,14 +104,12 @@ def kept_document(rows: FittingRows, found: KeptFrom) -> dict[str, Any]:
 
 def print_kept(rows: FittingRows, found: KeptFrom) -> None:
     """A table of what each score would have kept of these rows, and what follows."""
-    (title,) = cli.cells(f"{rows.subject.name}, {count_of(rows.counts.rows, 'row')} of {rows.fitted_on}")
-    table = plain_table("from score", "of its items", "right", "limits", "scores claim", "wrong", "", title=title)
-    for each in found.scores:
-        table.add_row(*_step_line(each, found.automate_at, found.safe))
-    cli.out.print(table)
+    title = f"{rows.subject.name}, {count_of(rows.counts.rows, 'row')} of {rows.fitted_on}"
+    head = ("from score", "of its items", "right", "limits", "scores claim", "wrong", "")
+    cli.print_table(head, [_step_line(each, found.automate_at, found.safe) for each in found.scores], title=title)
     plain = f"right as their scores say, less {100 * found.margin:g} points"
     promise = plain if found.floor is None else f"{percent(found.floor)} right"
-    cli.out.print(_advice(found.safe, found.automate_at, promise), markup=False, highlight=False)
+    cli.say(_advice(found.safe, found.automate_at, promise))
 
 
 def _step_line(step: FromScore, automate_at: float, point: OperatingPoint) -> tuple[str, ...]:

@@ -11,8 +11,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from monitor.cli import common as cli
 from monitor.history.reader import REVISION
 
@@ -29,8 +27,8 @@ def version(as_json: cli.JsonFlag = False) -> None:
         return
     commit = f"commit {found['commit']}" if found["commit"] else "no commit known"
     head = f"calmon {found['version']} ({commit}), history schema {found['schema']}, Python {found['python']}"
-    cli.out.print(Text(head))
-    cli.out.print(Text(", ".join(f"{name} {number}" for name, number in found["dependencies"].items())))
+    cli.say(head)
+    cli.say(", ".join(f"{name} {number}" for name, number in found["dependencies"].items()))
 
 
 def _installed() -> dict[str, Any]:

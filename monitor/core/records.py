@@ -669,6 +669,18 @@ class Incident:
         return self.reason, *self.further_reasons
 
     @property
+    def reasons_words(self) -> str:
+        """The same in one line."""
+        return ", ".join(self.reasons).replace("_", " ")
+
+    @property
+    def name(self) -> str:
+        """What it is about: a label with its source, a source, or the monitor."""
+        if self.is_of_monitor:
+            return self.source or "the monitor"
+        return Subject(self.source, self.label).name
+
+    @property
     def fingerprint(self) -> str:
         """The key by which two troubles belong to the same incident."""
         return f"{self.kind}\x1f{self.source}\x1f{self.label or ''}"

@@ -281,7 +281,7 @@ def test_history_shows_exactly_the_windows_that_were_asked_for(world: World) -> 
     table = calmon(world, "history", "--label", "steady", "--last", "2").stdout
     assert f"ECE, {known[-2]} to {known[-1]}" in table
     assert "one scale for all labels" in table
-    assert "rules: only those of the metric" in re.sub(r"\s+", " ", table)
+    assert "change is of the windows shown" in re.sub(r"\s+", " ", table)
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_names_that_look_like_markup_are_printed_as_they_are(fresh: World) -> No
         assert "\x1b[31m" not in found.stdout, words
     status = calmon(fresh, "automation", "status").stdout
     assert "[/red]" in status
-    assert re.search(r"As of \d{4}-\d\d-\d\d \d\d:\d\d\. Times are in", status)
+    assert re.search(r"As of \d{4}-\d\d-\d\d \d\d:\d\d \S+\.", status)
     assert "[/] why" in calmon(fresh, "automation", "history").stdout
 
 

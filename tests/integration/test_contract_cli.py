@@ -88,7 +88,7 @@ def test_the_status_shows_an_enable_against_the_last_evaluation(tmp_path: Path) 
     (row,) = json.loads(calmon(world, "automation", "status", "--label", "steady", "--json").stdout)
     assert (row["state"], row["allowed"], row["against_last_evaluation"]) == ("on", True, True)
     table = re.sub(r"\s+", " ", calmon(world, "automation", "status", "--label", "steady", COLUMNS="200").stdout)
-    assert "on: retrained, against the last" in table
+    assert re.search(r"left on against this finding: enabled by \S+ until [^:]*:\d\d UTC: retrained", table)
 
 
 def test_the_status_gives_the_reason_of_the_switch_that_is_off(tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_the_status_gives_the_reason_of_the_switch_that_is_off(tmp_path: Path) -
     calmon(world, "automation", "enable", "--source", "tickets", "--label", "rare", "--reason", "retrained")
     calmon(world, "automation", "disable", "--source", "tickets", "--reason", "audit")
     table = re.sub(r"\s+", " ", calmon(world, "automation", "status", COLUMNS="200").stdout)
-    assert "the whole source is off: audit" in table
-    assert "off: retrained" not in table
+    assert re.search(r"rare off for all of tickets since [^:]*:\d\d UTC: turned off by \S+: audit", table)
+    assert "retrained" not in table
     (row,) = json.loads(calmon(world, "automation", "status", "--label", "rare", "--json").stdout)
     assert (row["reason"], row["source_reason"]) == ("retrained", "audit")
     calmon(world, "automation", "enable", "--source", "tickets", "--reason", "audit is over")
@@ -164,11 +164,12 @@ def test_a_source_alone_is_its_own_switch_which_stops_all_its_labels(tmp_path: P
         r"\s+", " ", later.stdout
     )
     again = calmon(world, "automation", "enable", "--label", "steady", "--reason", "again")
-    opens = "calmon automation enable --source tickets --reason TEXT"
-    closed = f"it does not act yet: the whole source is off (`{opens}` opens it)"
-    assert closed in re.sub(r"\s+", " ", again.stdout)
+    opens = r"\(`calmon automation enable --source tickets --reason TEXT` opens it\)"
+    assert re.search(
+        rf"\. Automation is off for all of tickets since .* UTC: turned off by .*: b {opens}", again.stdout
+    )
     everything = calmon(world, "automation", "enable", "--all", "--reason", "go live").stdout
-    assert "does not act yet" not in everything
+    assert "Automation is off" not in everything
     assert everything.startswith("tickets/(the whole source): turned on")
     calmon(world, "automation", "disable", "--source", "tickets", "--reason", "audit")
     on = calmon(world, "automation", "enable", "--source", "tickets", "--reason", "audit done")

@@ -16,9 +16,9 @@ LISTED = {
     "a library calls it, or reads it": {
         "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open",
         "job_timeout_ms",
-        "cache_ok", "caption", "caption_justify", "exc_text", "get_col_spec", "get_metadata",
+        "cache_ok", "exc_text", "get_col_spec", "get_metadata",
         "handle_sigterm",
-        "hide_parameters", "impl", "isolation_level", "justify", "list_commands", "lstrip_blocks", "model_config",
+        "hide_parameters", "impl", "isolation_level", "list_commands", "lstrip_blocks", "model_config",
         "msg", "process_bind_param", "process_result_value", "redirect_request", "rich_help_panel",
         "resolve_boolean_details",
         "resolve_boolean_details_async", "resolve_float_details", "resolve_integer_details", "resolve_object_details",

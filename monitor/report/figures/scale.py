@@ -6,30 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 
-from monitor.core.records import Verdict
 from monitor.metrics.registry import METRICS, range_of
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From ``low`` to ``high`` in the metric's own unit; ``limits`` are the levels of the rules that watch it."""
+    """From ``low`` to ``high`` in the metric's own unit."""
 
     low: float
     high: float
-    limits: tuple[float, ...] = ()
-
-    @property
-    def words(self) -> str:
-        """The scale in the words of a legend.
-
-        >>> Scale(0.0, 0.16, (0.08,)).words, Scale(0.0, 0.16, (0.02, 0.031)).words, Scale(0.6, 1.0).words
-        ('0 to 0.16, limit 0.08', '0 to 0.16, limits 0.02 to 0.031', '0.6 to 1, no limit')
-        """
-        span = f"{self.low:.3g} to {self.high:.3g}"
-        if not self.limits:
-            return f"{span}, no limit"
-        least, most = f"{min(self.limits):.3g}", f"{max(self.limits):.3g}"
-        return f"{span}, limit {least}" if least == most else f"{span}, limits {least} to {most}"
 
 
 def scale_of(metric: str, values: Iterable[float | None], limits: Iterable[float | None] = ()) -> Scale:
@@ -39,30 +24,22 @@ def scale_of(metric: str, values: Iterable[float | None], limits: Iterable[float
     limit, so that a value at that limit is half-way. It reaches farther if a drawn value does.
 
     >>> scale_of("ece", [0.004, 0.103], [0.08])
-    Scale(low=0.0, high=0.16, limits=(0.08,))
+    Scale(low=0.0, high=0.16)
     >>> scale_of("ece", [0.004, 0.3], [0.08]).high, scale_of("roc_auc", [0.97], [0.75])
-    (0.3, Scale(low=0.5, high=1.0, limits=(0.75,)))
+    (0.3, Scale(low=0.5, high=1.0))
     """
     known = [value for value in values if value is not None and isfinite(value)]
-    levels = tuple(sorted({round(level, 12) for level in limits if level is not None and isfinite(level)}))
+    levels = [round(level, 12) for level in limits if level is not None and isfinite(level)]
     least, most = range_of(metric) if metric in METRICS else (-inf, inf)
     direction = METRICS[metric].direction if metric in METRICS else "none"
     # 0 where both signs are possible; no best value where neither direction is better
     best = {"higher": most, "lower": max(least, 0.0)}.get(direction, inf)
     if not isfinite(best):
-        return Scale(min([*known, *levels], default=0.0), max([*known, *levels], default=1.0), levels)
+        return Scale(min([*known, *levels], default=0.0), max([*known, *levels], default=1.0))
     twice = [2 * level - best for level in levels]
     reach = [best, *known, *twice]
     low, high = min(reach), max(reach)
-    return Scale(low, high if high > low else low + 1.0, levels)
-
-
-def level_of(verdict: Verdict) -> float | None:
-    """The threshold of a verdict as a level of its metric; for a change, the baseline plus or minus it."""
-    sign = {"increase": 1.0, "decrease": -1.0}.get(verdict.detail.get("condition", ""))
-    if sign is None:
-        return verdict.threshold
-    return None if verdict.baseline is None else verdict.baseline + sign * verdict.threshold
+    return Scale(low, high if high > low else low + 1.0)
 
 
 BARS = "▁▂▃▄▅▆▇█"

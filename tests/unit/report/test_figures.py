@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -15,7 +14,7 @@ from monitor.core.counts import bin_counts, counts_from_rows, equal_width_edges
 from monitor.core.records import Subject
 from monitor.report.figures.panels import point_words, trend_svg
 from monitor.report.figures.reliability import reliability_data
-from monitor.report.figures.scale import BARS, Scale, level_of, sparkline
+from monitor.report.figures.scale import BARS, Scale, sparkline
 from monitor.report.figures.trend import Trend, trend_data
 from tests.fakes.report_data import RULES, STORIES, Story, history, windows
 
@@ -55,14 +54,6 @@ def test_a_sparkline_shows_what_is_missing_or_not_a_number_as_a_dot() -> None:
 
 def test_a_sparkline_on_a_given_scale_clips_what_lies_outside() -> None:
     assert sparkline([-1.0, 0.0, 2.0], UNIT) == "▁▁█"
-
-
-def test_the_level_of_an_increase_is_above_the_baseline_of_its_verdict() -> None:
-    _, verdicts, _ = history(STORIES[1], 101, SPANS)
-    rose = next(v for v in verdicts if v.rule == "ece-increase")
-    assert level_of(replace(rose, detail={"condition": "increase"})) == pytest.approx((rose.baseline or 0) + 0.02)
-    assert level_of(replace(rose, detail={"condition": "increase"}, baseline=None)) is None
-    assert level_of(replace(rose, detail={"condition": "above"})) == 0.02
 
 
 def test_a_trend_has_a_point_for_every_window_also_where_nothing_was_estimated() -> None:

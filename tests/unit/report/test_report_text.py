@@ -14,11 +14,11 @@ import duckdb
 import pytest
 from rich.console import Console, RenderableType
 
-from monitor.core.records import Estimate, Interval, Reason, Subject, Verdict
+from monitor.core.records import Estimate, Interval, Subject
 from monitor.core.windows import week
-from monitor.report import export, words
+from monitor.report import export, terminal, words
 from monitor.report.data import ReportData, level, only
-from monitor.report.terminal import history_rows, history_table, history_view, report_view
+from monitor.report.terminal import history_view, report_view
 from tests.fakes.report_data import HOSTILE, STORIES, Story, history, report_data, windows
 
 SPANS = windows(26)
@@ -80,72 +80,50 @@ def test_the_light_is_one_of_numbers_alone(data: ReportData) -> None:
     assert {report.level for report in data.subjects} <= {"green", "amber", "red"}
 
 
-def past(story: Story = STORIES[1]) -> tuple[list[Estimate], list[Verdict]]:
-    estimates, verdicts, _ = history(story, 101, SPANS)
-    return estimates, verdicts
+def past(story: Story = STORIES[1]) -> list[Estimate]:
+    estimates, _, _ = history(story, 101, SPANS)
+    return [estimate for estimate in estimates if estimate.metric == "ece"]
 
 
-def test_a_history_row_keeps_gaps_and_knows_first_last_and_outcome() -> None:
-    estimates, verdicts = past(Story("gap", gap=0.09, since=22, missing=(3,)))
-    others, _ = past()
-    row = next(
-        r for r in history_rows([*estimates, *others], verdicts) if r.subject.label == "gap" and r.metric == "ece"
-    )
-    mine = [e for e in estimates if e.metric == "ece"]
-    assert row.values[3] is None
-    assert [v for v in row.values if v is not None] == [e.interval.value for e in mine]
-    assert row.change == pytest.approx((mine[-1].interval.value or 0) - (mine[0].interval.value or 0))
-    assert {v.outcome for v in row.verdicts} >= {"breach"}
+def test_a_line_of_the_history_keeps_gaps_and_knows_its_last_value_and_how_far_it_moved() -> None:
+    mine = past(Story("gap", gap=0.09, since=22, missing=(3,)))
+    line = next(line for line in drawn(history_view([*mine, *past()])).splitlines() if "gap" in line)
+    trend, last, change = line.split()[1:4]
+    assert [place for place, bar in enumerate(trend) if bar == "·"] == [3]
+    assert len(trend) == 26
+    first, newest = mine[0].interval.value or 0, mine[-1].interval.value or 0
+    assert (last, change) == (words.number(newest), words.number(newest - first, sign=True))
 
 
-def test_a_breach_of_any_rule_on_the_metric_wins_over_ok() -> None:
-    estimates, verdicts = past()
-    fine = [replace(v, rule="other", outcome="ok") for v in verdicts]
-    ece = [e for e in estimates if e.metric == "ece"]
-    assert "breach" in drawn(history_table(ece, [*verdicts, *fine]))
-    assert "breach" not in drawn(history_table(ece, fine))
-
-
-def test_a_metric_of_which_one_rule_was_not_evaluated_is_not_shown_as_ok() -> None:
-    estimates, verdicts = past(STORIES[0])
-    fine = [v for v in verdicts if v.metric == "ece" and v.outcome == "ok"]
-    silent = [replace(v, rule="ece-level", outcome="not_evaluated", reason=Reason.TOO_FEW_ROWS) for v in fine]
-    ece = [e for e in estimates if e.metric == "ece"]
-    text = " ".join(drawn(history_table(ece, [*fine, *silent])).split())
-    assert "not" in text.split()
-    assert "(too few" in text
-    assert " ok " not in text
-    assert drawn(history_table(ece, fine)) != drawn(history_table(ece, [*fine, *silent]))
+def test_only_the_newest_windows_are_drawn_unless_others_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "NEWEST", 10)
+    assert "2026-W37 to 2026-W46, the newest 10 of 26 windows" in drawn(history_view(past()))
+    assert drawn(history_view(past(), requested=True)).startswith("ECE, 2026-W21 to 2026-W46 ")
 
 
 def test_windows_of_two_time_zones_are_two_series_and_said_to_be() -> None:
-    estimates, verdicts = past()
-    ece = [e for e in estimates if e.metric == "ece"]
+    ece = past()
     berlin = [replace(e, window=week(e.window.name, ZoneInfo("Europe/Berlin"))) for e in ece[20:]]
-    text = drawn(history_view([*ece[:20], *berlin], verdicts))
+    text = drawn(history_view([*ece[:20], *berlin]))
     assert "2026-W41 to 2026-W46" in text
     assert "Windows of another time zone, 2026-W21 to 2026-W40: a series of its own" in text
     assert text.count("tickets/billing") == 2
 
 
-def test_the_history_table_shows_trend_values_and_outcome() -> None:
-    estimates, verdicts = past()
-    text = drawn(history_table([e for e in estimates if e.metric == "ece"], verdicts))
+def test_the_history_table_shows_the_trend_and_its_span() -> None:
+    text = drawn(history_view(past()))
     line = next(line for line in text.splitlines() if "billing" in line)
     assert "█" in line
-    assert "warning" in line
-    assert "breach" in text
     assert "2026-W21 to 2026-W46" in text
 
 
 def test_the_history_table_of_an_empty_history_says_so() -> None:
-    assert "Nothing in the history yet" in drawn(history_table([], []))
+    assert "Nothing in the history yet" in drawn(history_view([]))
 
 
 def whole_source() -> Estimate:
-    estimates, _ = past()
     return replace(
-        estimates[0],
+        past()[0],
         subject=Subject("tickets", None),
         interval=Interval(None, 0.0, float("nan"), 0.1),
         n=3,
@@ -154,7 +132,7 @@ def whole_source() -> Estimate:
 
 
 def test_csv_has_the_stable_columns_and_every_digit() -> None:
-    estimates, _ = past(Story(HOSTILE))
+    estimates = past(Story(HOSTILE))
     rows = list(csv.DictReader(io.StringIO(export.history_csv([*estimates, whole_source()]))))
     assert tuple(rows[0]) == export.COLUMNS
     assert export.COLUMNS == (
@@ -189,7 +167,7 @@ def test_an_empty_history_exports_its_header() -> None:
 
 
 def test_parquet_reads_back_the_same_rows(tmp_path: Path) -> None:
-    estimates = [*past()[0], whole_source()]
+    estimates = [*past(), whole_source()]
     path = tmp_path / "history.parquet"
     path.write_bytes(export.history_parquet(estimates))
     with duckdb.connect() as connection:
