@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.config.model import OF_BANDS, Config, Rule, SourceConfig
-from monitor.core.records import SCORE_BAND
+from monitor.core.records import SCORE_BAND, Schedule
 from monitor.metrics.names import ACCUMULATES, EXPECTED, MOVED_BY_TRUTHS, can_give
 
 
@@ -38,6 +38,14 @@ def beside_wrong_truths(rule: Rule, source: SourceConfig) -> Rule:
     falls = rule.condition == "below" or (rule.condition == "accumulated" and ACCUMULATES[rule.metric] == "below")
     moved = rule.threshold + (-source.truth_error if falls else source.truth_error)
     return rule.model_copy(update={"threshold": round(moved, 9)})
+
+
+def rules_on(config: Config, schedule: Schedule, source: str, label: str | None) -> list[Rule]:
+    """The rules of a schedule on a label, with the thresholds that the wrong truths of its source leave."""
+    settings = config.sources.get(source)
+    critical = settings is not None and settings.is_critical(label)
+    mine = [rule for rule in config.rules_for(schedule) if rule.applies_to(source, label, critical=critical)]
+    return mine if settings is None else [beside_wrong_truths(rule, settings) for rule in mine]
 
 
 def segment_columns(rule: Rule, source: SourceConfig) -> tuple[str, ...]:

@@ -8,26 +8,25 @@ from datetime import datetime
 from typing import TypeVar
 
 from monitor.config.model import Config
-from monitor.config.rule_sources import beside_wrong_truths
+from monitor.config.rule_sources import rules_on
 from monitor.core import windows
-from monitor.core.baseline import Baseline, References, comparable_versions, edges_of
+from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, bin_counts, equal_width_edges
 from monitor.core.maturity import Maturity
 from monitor.core.records import IN_NO_WINDOW, Estimate, Interval, RejectedRows, Subject, Verdict, Where, Window
 from monitor.core.rejection_words import sentence
 from monitor.core.wording import clean, count_of
-from monitor.evaluation.estimates import Sample, estimate
-from monitor.evaluation.other_thresholds import at_present_threshold
 from monitor.evaluation.shift.findings import findings
 from monitor.history.readings import COUNTS_REMOVED, StoredReading
 from monitor.history.store import Store
 from monitor.metrics.calibration import GapMatrix, gap_matrix
 from monitor.metrics.names import CONTRACT
 from monitor.report import words
+from monitor.report.compared_baseline import ComparedBaseline, compared_baseline
 from monitor.report.data import ReportData, ReportNote, SegmentLine, SubjectReport
 from monitor.report.detail import TARGET_ACCURACY, detail_of
 from monitor.report.explanation import ROW
-from monitor.report.figures.reliability import Reliability, reliability_data
+from monitor.report.figures.reliability import Reliability, reliability_beside
 from monitor.report.figures.trend import Trend, trend_data
 from monitor.story.gather import Teller
 from monitor.story.label import LabelStory
@@ -52,7 +51,7 @@ class _Material:
     segments: Mapping[Subject, Sequence[Estimate]]
     verdicts: Mapping[Subject, Sequence[Verdict]]
     readings: Mapping[str, StoredReading]
-    baselines: Mapping[tuple[str, str | None], Sequence[Baseline]]
+    baselines: Mapping[str, Mapping[str | None, Sequence[Baseline]]]
     maturity: Mapping[Subject, Maturity]
     stories: Mapping[Subject, LabelStory]
 
@@ -103,9 +102,9 @@ def _newest(store: Store, config: Config, window: Window) -> dict[str, str | Non
 def _gather(store: Store, config: Config, window: Window, now: datetime) -> _Material:
     here = store.estimates(schedule=window.schedule, window_start=window.start, segments=True)
     readings = {name: store.load_reading(window.schedule, window.start, name) for name in config.sources}
-    baselines: dict[tuple[str, str | None], list[Baseline]] = {}
+    baselines: dict[str, dict[str | None, list[Baseline]]] = {}
     for baseline in store.baselines():
-        baselines.setdefault((baseline.source, baseline.label), []).append(baseline)
+        baselines.setdefault(baseline.source, {}).setdefault(baseline.label, []).append(baseline)
     shown = (*reversed(windows.before(window, HISTORY - 1, config.zone)), window)
     verdicts = store.verdicts(schedule=window.schedule, between=(shown[0].start, window.start))
     return _Material(
@@ -180,23 +179,18 @@ def _subject_report(material: _Material, subject: Subject, target: float) -> Sub
     )
 
 
-def _baseline(material: _Material, subject: Subject, verdicts: Iterable[Verdict]) -> Baseline | None:
-    """The version that the window's verdicts were made with, else the newest one of the same numbers.
+def _baseline(material: _Material, subject: Subject, verdicts: Iterable[Verdict]) -> ComparedBaseline | None:
+    """The version that the window's verdicts were made with, else the newest one of the same numbers."""
+    reading, pinned = material.readings.get(subject.source), material.baselines.get(subject.source, {})
 
-    Its automated rows are by the present `automate_at`, as in a run.
-    """
-    reading = material.readings.get(subject.source)
-    pinned = material.baselines.get((subject.source, subject.label), ())
-    versions = comparable_versions(pinned, _counts(material, subject), None if reading is None else reading.settings)
-    used = {v.baseline_version for v in verdicts}
-    found = max([b for b in versions if b.version in used] or versions, key=lambda b: b.version, default=None)
-    source = material.config.sources.get(subject.source)
-    if found is None or source is None:
-        return found
-    beside = {label: versions for (name, label), versions in material.baselines.items() if name == subject.source}
-    alike = {label: each for label, of in beside.items() for each in of if each.version == found.version}
-    used_now = References({**alike, subject.label: found} if subject.label is None else {subject.label: found})
-    return at_present_threshold(used_now, source, material.config.evaluation).baselines[subject.label]
+    def of_source(version: int) -> dict[str | None, Baseline]:
+        return {label: each for label, of in pinned.items() for each in of if each.version == version}
+
+    return compared_baseline(
+        pinned.get(subject.label, ()), _counts(material, subject), None if reading is None else reading.settings,
+        material.config.sources.get(subject.source), material.config.evaluation, of_source=of_source,
+        used={v.baseline_version for v in verdicts if v.baseline_version is not None},
+    )  # fmt: skip
 
 
 def _trend(
@@ -204,48 +198,24 @@ def _trend(
     subject: Subject,
     verdicts: Sequence[Verdict],
     story: LabelStory | None,
-    baseline: Baseline | None,
+    baseline: ComparedBaseline | None,
 ) -> Trend:
     """The trend of the metric that the story is about, else of the ECE."""
     evidence = () if story is None else story.evidence
     lead = next((v for v in verdicts if v.id in evidence[:1] and v.subject.segment is None), None)
     series: Series = ("ece", "all") if lead is None else (lead.metric, lead.where)
-    source, config, shown = material.config.sources.get(subject.source), material.config, material.windows
+    shown, schedule = material.windows, material.window.schedule
     estimates = material.store.estimates(
-        metric=series[0], where=series[1], schedule=material.window.schedule, source=subject.source,
+        metric=series[0], where=series[1], schedule=schedule, source=subject.source,
         label=subject.label, between=(shown[0].start, shown[-1].start), segments=False,
     )  # fmt: skip
     mine = [e for e in estimates if e.subject == subject]
     first = min((e.window.start for e in mine), default=material.window.start)
-    critical = source is not None and source.is_critical(subject.label)
-    rules = [
-        rule if source is None else beside_wrong_truths(rule, source)
-        for rule in config.rules_for(material.window.schedule)
-        if rule.applies_to(subject.source, subject.label, critical=critical)
-    ]
     return trend_data(
         *series, mine, verdicts, windows=[each for each in shown if each.start >= first],
-        baseline=_reference(material, subject, series, verdicts, baseline), rules=rules,
+        baseline=None if baseline is None else baseline.value(*series, verdicts),
+        rules=rules_on(material.config, schedule, subject.source, subject.label),
     )  # fmt: skip
-
-
-def _reference(
-    material: _Material, subject: Subject, series: Series, verdicts: Sequence[Verdict], baseline: Baseline | None
-) -> float | None:
-    """The baseline's value of a metric: that of the newest verdict, else computed from the baseline."""
-    if baseline is None:
-        return None
-    judged = [
-        v.baseline
-        for v in sorted(verdicts, key=lambda v: v.window.start)
-        if (v.metric, v.where, v.baseline_version) == (*series, baseline.version) and v.baseline is not None
-    ]
-    if judged:
-        return judged[-1]
-    span = Window(baseline.start, baseline.end, baseline.last_window, material.window.schedule)
-    analytic = material.config.evaluation.model_copy(update={"interval": "analytic"})
-    computed = estimate([Sample(subject, baseline.counts, baseline.edges)], span, analytic)
-    return next((e.interval.value for e in computed if (e.metric, e.where) == series), None)
 
 
 def _counts(material: _Material, subject: Subject) -> Counts | None:
@@ -254,13 +224,10 @@ def _counts(material: _Material, subject: Subject) -> Counts | None:
     return counts if counts is not None and counts.rows else None
 
 
-def _reliability(material: _Material, subject: Subject, baseline: Baseline | None) -> Reliability | None:
-    counts, evaluation = _counts(material, subject), material.config.evaluation
-    if counts is None:
-        return None
-    edges = (edges_of(counts, evaluation) if baseline is None else baseline.edges)["all"]
-    then = None if baseline is None else bin_counts(baseline.counts, edges)
-    return reliability_data(bin_counts(counts, edges), then, confidence=evaluation.confidence)
+def _reliability(material: _Material, subject: Subject, compared: ComparedBaseline | None) -> Reliability | None:
+    counts, baseline = _counts(material, subject), None if compared is None else compared.baseline
+    then = None if baseline is None else baseline.counts
+    return None if counts is None else reliability_beside(counts, then, baseline, material.config.evaluation)
 
 
 def _in_tenths(material: _Material, subjects: Iterable[SubjectReport]) -> GapMatrix | None:

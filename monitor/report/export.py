@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from math import isfinite
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,6 +12,8 @@ import duckdb
 import pandas as pd
 
 from monitor.core.records import Estimate
+from monitor.report.csv_table import Table, csv_text
+from monitor.report.document import plain
 
 _TYPES = {
     "window": "string", "source": "string", "label": "string", "metric": "string", "where": "string",
@@ -20,45 +21,17 @@ _TYPES = {
     "start": "string", "end": "string",
 }  # fmt: skip
 COLUMNS = tuple(_TYPES)
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def history_records(estimates: Iterable[Estimate]) -> list[dict[str, Any]]:
     """One dictionary for each estimate, in the given order; a null label means the source as a whole."""
-    return [
-        {
-            "window": e.window.name, "source": e.subject.source, "label": e.subject.label, "metric": e.metric,
-            "where": e.where, "value": _finite(e.interval.value), "plug_in": _finite(e.interval.plug_in),
-            "low": _finite(e.interval.low), "high": _finite(e.interval.high), "n": e.n, "positives": e.positives,
-            "start": e.window.start.isoformat(), "end": e.window.end.isoformat(),
-        }
-        for e in estimates
-    ]  # fmt: skip
-
-
-def history_frame(estimates: Iterable[Estimate]) -> pd.DataFrame:
-    """The records as a table with fixed column types, also without rows."""
-    return pd.DataFrame(history_records(estimates), columns=list(_TYPES)).astype(_TYPES)
+    found = _table(estimates)
+    return [dict(zip(found.head, row, strict=True)) for row in found.rows]
 
 
 def history_csv(estimates: Iterable[Estimate]) -> str:
-    """CSV with a header; numbers in full precision, an empty field for null.
-
-    A name that a spreadsheet would run as a formula gets an apostrophe before it (:func:`no_formula`).
-    """
-    frame = history_frame(estimates)
-    for name in (name for name, kind in _TYPES.items() if kind == "string"):
-        frame[name] = frame[name].map(no_formula, na_action="ignore")
-    return str(frame.to_csv(index=False, lineterminator="\n"))
-
-
-def no_formula(text: str) -> str:
-    """A text that no spreadsheet runs as a formula: the name of a label must not run code on its reader's computer.
-
-    >>> no_formula("=HYPERLINK(1)"), no_formula("billing"), no_formula("a=b")
-    ("'=HYPERLINK(1)", 'billing', 'a=b')
-    """
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    """CSV with a header; numbers in full precision, an empty field for null."""
+    return csv_text(_table(estimates))
 
 
 def history_json(estimates: Iterable[Estimate]) -> str:
@@ -70,9 +43,16 @@ def history_parquet(estimates: Iterable[Estimate]) -> bytes:
     """The content of a Parquet file. DuckDB writes it, since pandas alone cannot, and DuckDB writes only to files."""
     with TemporaryDirectory() as folder, duckdb.connect() as connection:
         path = Path(folder) / "history.parquet"
-        connection.from_df(history_frame(estimates)).write_parquet(str(path))
+        frame = pd.DataFrame(history_records(estimates), columns=list(_TYPES)).astype(_TYPES)  # typed without rows, too
+        connection.from_df(frame).write_parquet(str(path))
         return path.read_bytes()
 
 
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not isfinite(value) else value
+def _table(estimates: Iterable[Estimate]) -> Table:
+    """A row for each estimate, in the given order; no label means the source as a whole."""
+    found = Table.of(
+        estimates, "window=window.name", "source=subject.source", "label=subject.label", "metric", "where",
+        "value=interval.value", "plug_in=interval.plug_in", "low=interval.low", "high=interval.high", "n", "positives",
+        "start=window.start", "end=window.end",
+    )  # fmt: skip
+    return Table(found.head, plain(found.rows))

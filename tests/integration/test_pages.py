@@ -243,13 +243,16 @@ def test_the_baseline_of_a_source_has_the_automated_rows_of_the_present_automate
         shown = week(WEEKS[9], monitor.config.zone)
         context = PageContext(monitor.store, monitor.config, made.settings(), shown.end, PageRequest({}, {}, "./"))
         history = LabelHistory(context, Subject("tickets", None), [shown])
-        value, brier = history.reference(("overconfidence", "automated")), history.reference(("brier", "all"))
+        compared = history.compared
+        assert compared is not None
+        value = compared.value("overconfidence", "automated", history.verdicts)
+        brier = compared.value("brier", "all", history.verdicts)
         pinned: Baseline = history.baselines[-1]
     frame = warehouse_rows()
     of_baseline = frame[frame["item"].str[:8].between(pinned.first_window, pinned.last_window)]
     acting = of_baseline[of_baseline["score"] >= automate_at]
     assert value == pytest.approx(acting["score"].mean() - acting["actual"].mean())
-    assert brier == METRICS["brier"].point(pinned.counts)
+    assert brier == pytest.approx(METRICS["brier"].point(pinned.counts), rel=1e-12)
 
 
 def test_documents_are_grouped_and_found_by_their_titles(asked: ServiceClient) -> None:

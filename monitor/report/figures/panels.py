@@ -19,7 +19,7 @@ from monitor.report.figures.trend import Trend, TrendPoint
 
 SIDE = 330.0
 """The width and height of a diagram of scores, in pixels."""
-BARS = 20
+BARS, FIFTHS = 20, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +83,8 @@ def point_words(point: TrendPoint) -> str:
 def reliability_svg(found: Reliability, names: tuple[str, str], side: float = SIDE) -> Markup:
     """The hit rate of each bin over its mean score, with its interval; ``names`` are of this week and the other."""
     plot = Plot(42.0, 12.0, side - 54.0, side - 54.0, 0.0, 1.0, 0.0, 1.0)
-    fifths = [k / 5 for k in range(6)]
-    parts = [plot.y_axis(fifths, [f"{v:g}" for v in fifths]), plot.x_axis(fifths, [f"{v:g}" for v in fifths])]
-    parts.append(plot.line([(0.0, 0.0), (1.0, 1.0)], "base"))
+    marks = [f"{v:g}" for v in FIFTHS]
+    parts = [plot.y_axis(FIFTHS, marks), plot.x_axis(FIFTHS, marks), plot.line([(0.0, 0.0), (1.0, 1.0)], "base")]
     for points, which, name in ((found.baseline, "2", names[1]), (found.points, "", names[0])):
         parts.append(plot.line([(p.score, p.rate) for p in points], f"value{which}"))
         for p in points:
@@ -139,7 +138,6 @@ def histogram_svg(bars: Sequence[ScoreBar], automate_at: float, names: tuple[str
     steps = [(x, bar.other) for bar in bars if bar.other is not None for x in (bar.low, bar.high)]
     parts += [plot.line(steps, "base")] if steps else []
     parts.append(plot.upright(automate_at, "chosen"))
-    fifths = [k / 5 for k in range(6)]
-    parts.append(plot.x_axis(fifths, [f"{v:g}" for v in fifths]))
+    parts.append(plot.x_axis(FIFTHS, [f"{v:g}" for v in FIFTHS]))
     parts.append(text(plot.left + plot.width / 2, SIDE - 8, "score", "middle"))
     return figure(SIDE, SIDE, parts, f"Rows by score, {' and '.join(filter(None, names))}")

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.counts import BinCounts
+from monitor.config.model import EvaluationConfig
+from monitor.core.baseline import Baseline, edges_of
+from monitor.core.counts import BinCounts, Counts, bin_counts
 from monitor.inference.maximum import clopper_pearson
 
 
@@ -64,6 +66,15 @@ def reliability_data(bins: BinCounts, baseline: BinCounts | None = None, *, conf
         raise ValueError("the window and its baseline have other bin edges; bin both on the same")
     then = () if baseline is None else _points(baseline, confidence)
     return Reliability(_points(bins, confidence), then, confidence)
+
+
+def reliability_beside(
+    counts: Counts, other: Counts | None, baseline: Baseline | None, evaluation: EvaluationConfig
+) -> Reliability:
+    """The diagram of these rows beside ``other`` ones, on the edges of the baseline, else on their own."""
+    edges = (edges_of(counts, evaluation) if baseline is None else baseline.edges)["all"]
+    then = None if other is None else bin_counts(other, edges)
+    return reliability_data(bin_counts(counts, edges), then, confidence=evaluation.confidence)
 
 
 def _points(bins: BinCounts, confidence: float) -> tuple[ReliabilityPoint, ...]:

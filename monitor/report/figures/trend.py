@@ -68,6 +68,11 @@ class Trend:
         return self.points[-1] if self.points else None
 
     @property
+    def levels(self) -> str:
+        """The levels of its rules by name, in full."""
+        return "; ".join(f"{line.rule} {line.level}" for line in self.thresholds if line.level is not None)
+
+    @property
     def empty(self) -> bool:
         """Whether there is nothing to draw."""
         return all(value is None for value in self.values)

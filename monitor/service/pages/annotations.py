@@ -7,7 +7,8 @@ from datetime import timedelta
 from monitor.core.records import LABEL_BYTES
 from monitor.history.values import ANY
 from monitor.operations.annotate import LONGEST
-from monitor.service.pages.base import WEEKS_SHOWN, Page, PageContent, PageContext, Table
+from monitor.report.csv_table import Table
+from monitor.service.pages.base import WEEKS_SHOWN, Page, PageContent, PageContext
 
 ROWS_SHOWN = 200
 
@@ -26,9 +27,8 @@ def make(context: PageContext) -> PageContent:
         "longest": LONGEST,
         "label_longest": LABEL_BYTES,
     }
-    head = ("at", "kind", "source", "label", "text", "by", "id")
-    rows = [(e.at, e.kind, e.source, e.label, e.text, e.by, e.id) for e in events]
-    return PageContent("annotations.html.j2", "Annotations", values, {"timeline": lambda: Table(head, rows)})
+    columns = ("at", "kind", "source", "label", "text", "by", "id")
+    return PageContent("annotations.html.j2", "Annotations", values, {"timeline": lambda: Table.of(events, *columns)})
 
 
 PAGE = Page("/annotations", make, nav="Annotations", query=frozenset({"source", "label"}))

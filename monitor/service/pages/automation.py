@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from monitor.automation.as_of import lease_ends
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import SwitchEvent, SwitchState, Window
 from monitor.history.values import ANY
-from monitor.service.pages.base import Page, PageContent, PageContext, Table, teller
+from monitor.report.csv_table import Table
+from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.service.pages.work import Month, steps_of, work_by_month
 from monitor.story.switch import SwitchStory
 
@@ -109,33 +110,29 @@ def _shows_until(context: PageContext, event: SwitchEvent) -> bool:
 
 
 def _table(lines: Sequence[SwitchTableRow]) -> Table:
-    head = ("source", "label", "automation", "state", "threshold", "lease_until", "changed_at", "changed_by", "reason")
-    rows = [
-        (s.source, s.label, line.story.state, line.state and line.state.value, line.threshold, s.lease_until,
-         s.changed_at, s.actor, s.reason)
-        for line in lines
-        for s in (line.switch,)
-    ]  # fmt: skip
-    return Table(head, rows)
+    return Table.of(
+        lines, "source=switch.source", "label=switch.label", "automation=story.state", "state", "threshold",
+        "lease_until=switch.lease_until", "changed_at=switch.changed_at", "changed_by=switch.actor",
+        "reason=switch.reason",
+    )  # fmt: skip
 
 
 def _work_table(months: Sequence[Month]) -> Table:
-    head = (
-        "month", "predicted", "could_have_acted", "acted", "wrong_actions", "extra_errors", "errors_avoided",
-        "avoided_low", "avoided_high", "cost_of_wrong_actions", "cost_avoided",
-    )  # fmt: skip
-    rows = [
-        (month.name, w.predicted, w.eligible, w.acted, w.wrong, w.extra, w.avoided, *w.limits, w.priced, w.spared)
+    records = [
+        {**asdict(month.work), "month": month.name, "low": month.work.limits[0], "high": month.work.limits[1]}
         for month in months
-        for w in (month.work,)
     ]
-    return Table(head, rows)
+    return Table.of(
+        records, "month", "predicted", "could_have_acted=eligible", "acted", "wrong_actions=wrong",
+        "extra_errors=extra", "errors_avoided=avoided", "avoided_low=low", "avoided_high=high",
+        "cost_of_wrong_actions=priced", "cost_avoided=spared",
+    )  # fmt: skip
 
 
 def _changes_table(changes: Sequence[SwitchEvent]) -> Table:
-    head = ("at", "source", "label", "kind", "from", "to", "until", "by", "reason")
-    rows = [(e.at, e.source, e.label, e.kind, e.from_state, e.to_state, e.until, e.actor, e.reason) for e in changes]
-    return Table(head, rows)
+    return Table.of(
+        changes, "at", "source", "label", "kind", "from=from_state", "to=to_state", "until", "by=actor", "reason"
+    )
 
 
 PAGE = Page("/automation", make, nav="Automation", query=frozenset({"weeks", "source", "label", "switch"}))

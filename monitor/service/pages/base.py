@@ -19,9 +19,7 @@ are relative (``root``), so that it may lie below a path of a proxy. The answer 
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -39,7 +37,7 @@ from monitor.core.records import Window
 from monitor.core.wording import count_of, percent
 from monitor.history.store import Store
 from monitor.report import words
-from monitor.report.export import no_formula
+from monitor.report.csv_table import Table, csv_text
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.story.gather import Teller
 from monitor.story.label import STATE_WORDS
@@ -55,14 +53,6 @@ WITHIN = timedelta(weeks=1)
 """A past week is shown as of the end of its run, at most so long after it: of one that was read again, the first."""
 RANGES = {"13": 13, "26": 26, "52": 52, "all": WEEKS_SHOWN}
 """How many weeks a strip or a trend shows, by the value of the parameter ``range``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table for programs: raw numbers, aware times, unchanged names (:func:`csv_text` makes them harmless)."""
-
-    head: tuple[str, ...]
-    rows: Iterable[Sequence[object]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,25 +199,6 @@ def error_html(title: str, detail: str, address: str, nav: Sequence[tuple[str, s
 
 def _etag(body: bytes) -> str:
     return f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
-
-
-def csv_text(table: Table) -> str:
-    """CSV with a header: numbers in full, times with their zone, nothing for None, and no text that begins a formula.
-
-    >>> csv_text(Table(("label", "ece"), [("=1+1", -0.5), ("billing", None)]))
-    "label,ece\\n'=1+1,-0.5\\nbilling,\\n"
-    """
-    written = io.StringIO()
-    writer = csv.writer(written, lineterminator="\n")
-    writer.writerow(table.head)
-    writer.writerows([_cell(value) for value in row] for row in table.rows)
-    return written.getvalue()
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    return no_formula(value) if isinstance(value, str) else value
 
 
 @cache

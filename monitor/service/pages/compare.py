@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
@@ -11,10 +11,11 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts, pool
 from monitor.core.records import Interval, Subject, Where, Window
 from monitor.evaluation.estimates import Sample, estimate
+from monitor.report.csv_table import Table
 from monitor.report.figures.panels import reliability_svg
 from monitor.report.figures.reliability import reliability_data
 from monitor.report.side_by_side import Measured, SideDifference, SideKey, differences, mean_of
-from monitor.service.pages.base import Page, PageContent, PageContext, Table
+from monitor.service.pages.base import Page, PageContent, PageContext
 from monitor.service.problems import ProblemReason, RequestRefused
 
 Series = tuple[str, Where]
@@ -209,18 +210,16 @@ def _curves(reader: Comparing, a: ComparedSide, b: ComparedSide, label: str) -> 
 
 
 def _table(source: str, found: Iterable[SideDifference]) -> Table:
-    head = (
-        "source", "label", "metric", "where", "a", "a_low", "a_high", "a_n", "b", "b_low", "b_high", "b_n", "change",
-        "low", "high", "p_adjusted", "significant", "worse",
+    sides = [
+        f"{side}{name}={side}.{path}"
+        for side in ("a", "b")
+        for name, path in (("", "interval.value"), ("_low", "interval.low"), ("_high", "interval.high"), ("_n", "rows"))
+    ]
+    records = [{"source": source, **asdict(each), "worse": each.worse} for each in found]
+    return Table.of(
+        records, "source", "label", "metric", "where", *sides, "change", "low", "high", "p_adjusted", "significant",
+        "worse",
     )  # fmt: skip
-    return Table(head, (
-        (source, d.label, d.metric, d.where, *_numbers(d.a), *_numbers(d.b), d.change, d.low, d.high, d.p_adjusted,
-         int(d.significant), None if d.worse is None else int(d.worse)) for d in found
-    ))  # fmt: skip
-
-
-def _numbers(found: Measured) -> tuple[object, ...]:
-    return found.interval.value, found.interval.low, found.interval.high, found.rows
 
 
 PAGE = Page("/compare", make, nav="Compare", query=frozenset({"a", "b", "source", "label", "segment"}))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from monitor.core import documents
-from monitor.core.records import Delivery, Incident, IncidentEvent, Subject
+from monitor.core.records import Delivery, Incident, IncidentEvent
 from monitor.core.wording import duration
 from monitor.history.errors import Ambiguous, NotFound
-from monitor.service.pages.base import Page, PageContent, PageContext, Table
+from monitor.report.csv_table import Table
+from monitor.service.pages.base import Page, PageContent, PageContext
 from monitor.service.pages.incidents import line_of, what_of
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.story.gather import Teller
@@ -29,18 +31,15 @@ def make(context: PageContext) -> PageContent:
     events = context.store.incident_events(incident.id)
     found = context.store.thread(incident.root) if incident.root else []
     thread = sorted(found, key=lambda d: d.operation != "post")  # the message itself, then what followed by time
-    about = (
-        incident.source or "the monitor" if incident.is_of_monitor else Subject(incident.source, incident.label).name
-    )
     values = {
-        "incident": incident, "about": about, "story": story, "events": events, "line": line_of(incident, {}),
+        "incident": incident, "about": incident.name, "story": story, "events": events, "line": line_of(incident, {}),
         "lines": [what_of(incident, {})] if story is None else story_lines(story), "duration": duration,
         "state_of": state_words, "event_words": event_words, "text_of": text_of,
         "messages": thread[-MESSAGES_SHOWN:], "earlier": max(0, len(thread) - MESSAGES_SHOWN),
         "pages": [name for name in _documents(incident) if name in documents.pages()],
     }  # fmt: skip
     tables = {"events": lambda: _events(events), "messages": lambda: _messages(thread)}
-    return PageContent("incident.html.j2", f"Incident: {about}", values, tables)
+    return PageContent("incident.html.j2", f"Incident: {incident.name}", values, tables)
 
 
 def _documents(incident: Incident) -> Iterator[str]:
@@ -70,16 +69,13 @@ def _texts(block: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _events(events: Sequence[IncidentEvent]) -> Table:
-    rows = [(e.at, e.kind, e.window, e.actor, e.reason, e.detail.get("why")) for e in events]
-    return Table(("at", "what", "window", "by", "reason", "why"), rows)
+    return Table.of(events, "at", "what=kind", "window", "by=actor", "reason", "why=detail.why")
 
 
 def _messages(thread: Sequence[Delivery]) -> Table:
-    rows = [
-        (d.id, d.operation, d.channel, d.state, d.created_at, d.sent_at, d.attempts, d.error, text_of(d.payload))
-        for d in thread
-    ]
-    return Table(("id", "operation", "channel", "state", "made_at", "sent_at", "attempts", "error", "text"), rows)
+    records = [{**asdict(each), "text": text_of(each.payload)} for each in thread]
+    head = ("id", "operation", "channel", "state", "made_at=created_at", "sent_at", "attempts", "error", "text")
+    return Table.of(records, *head)
 
 
 PAGE = Page("/incidents/{id}", make)

@@ -10,7 +10,8 @@ from statistics import median
 from monitor.alerting.health.message import title_of
 from monitor.core.records import SEVERITY_RANK, UNCHECKED, Incident, Subject
 from monitor.core.wording import duration
-from monitor.service.pages.base import Page, PageContent, PageContext, Table, teller
+from monitor.report.csv_table import Table
+from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.story.incident import state_words
 from monitor.story.label import LabelStory, labels_words
 
@@ -114,7 +115,7 @@ def what_of(incident: Incident, stories: Mapping[Key, str]) -> str:
         what = "no truth of what acts alone" if incident.kind == UNCHECKED else "many labels at once"
         return f"{what}: {labels_words(incident.labels)}"
     told = stories.get((incident.source, incident.label), "") if incident.is_open else ""
-    return told or ", ".join(incident.reasons).replace("_", " ")
+    return told or incident.reasons_words
 
 
 def summary(lines: Sequence[IncidentLine]) -> Mapping[str, object]:
@@ -137,24 +138,12 @@ def _median(lengths: Sequence[timedelta]) -> timedelta | None:
 
 
 def _table(lines: Sequence[IncidentLine]) -> Table:
-    head = (
-        "id", "source", "label", "kind", "severity", "state", "opened_at", "opened_window", "acknowledged_by",
-        "hours_to_acknowledge", "resolved_at", "resolved_by", "hours_to_resolve", "reopened", "reason",
+    opened = ("id", "source", "label", "kind", "severity", "state", "opened_at", "opened_window", "acknowledged_by")
+    return Table.of(
+        lines, *(f"{name}=incident.{name}" for name in opened), "hours_to_acknowledge=acknowledged_after",
+        "resolved_at=incident.resolved_at", "resolved_by=incident.resolved_by", "hours_to_resolve=resolved_after",
+        "reopened=incident.reopened", "reason=incident.reasons",
     )  # fmt: skip
-    rows = [
-        (
-            i.id, i.source, i.label, i.kind, i.severity, i.state, i.opened_at, i.opened_window, i.acknowledged_by,
-            _hours(line.acknowledged_after), i.resolved_at, i.resolved_by, _hours(line.resolved_after), i.reopened,
-            ", ".join(i.reasons),
-        )
-        for line in lines
-        for i in (line.incident,)
-    ]  # fmt: skip
-    return Table(head, rows)
-
-
-def _hours(length: timedelta | None) -> float | None:
-    return None if length is None else round(length.total_seconds() / 3600, 3)
 
 
 PAGE = Page("/incidents", make, nav="Incidents", query=frozenset({"weeks", "state", "severity", "source", "label"}))

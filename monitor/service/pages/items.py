@@ -11,7 +11,8 @@ from monitor.core.records import Subject, Window
 from monitor.core.wording import segment_name
 from monitor.operations.examples import Examples, NoSuchRows, examples, really
 from monitor.operations.open import open_warehouse
-from monitor.service.pages.base import Page, PageContent, PageContext, Table, teller
+from monitor.report.csv_table import Table
+from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.warehouse.examples import ExampleQuery, ExampleRow
 

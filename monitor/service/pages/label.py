@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,8 +11,6 @@ from markupsafe import Markup
 
 from monitor.automation.as_of import any_on, lease_ends, on_spans
 from monitor.core import documents
-from monitor.core.baseline import edges_of
-from monitor.core.counts import bin_counts
 from monitor.core.page_paths import label_path
 from monitor.core.records import Incident, Subject, SwitchEvent, TimelineEvent, Verdict, Window
 from monitor.core.score_ranges import ranges_text
@@ -22,15 +20,16 @@ from monitor.history.grid import steps_by_label
 from monitor.history.switches import CHANGES
 from monitor.metrics.registry import METRICS
 from monitor.report import words
+from monitor.report.csv_table import Table
 from monitor.report.data import AS_A_WHOLE
 from monitor.report.expected import MEASURED, sentence
 from monitor.report.explanation import Explanation, explain
-from monitor.report.figures.label_trend import Flag, Lanes, SwitchSpan, label_trend
+from monitor.report.figures.label_trend import Flag, Span, label_trend
 from monitor.report.figures.panels import histogram_svg, reliability_svg, score_bars
-from monitor.report.figures.reliability import Reliability, reliability_data
+from monitor.report.figures.reliability import Reliability, reliability_beside
 from monitor.report.figures.trend import Trend
 from monitor.report.tables import shift_sentence
-from monitor.service.pages.base import RANGES, Page, PageContent, PageContext, Table, teller
+from monitor.service.pages.base import RANGES, Page, PageContent, PageContext, teller
 from monitor.service.pages.label_history import LabelHistory, Series
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.story.label import STATE_WORDS, LabelStory, people_words
@@ -152,21 +151,18 @@ def _series_name(series: Series) -> str:
 
 def _drawn(history: LabelHistory, trend: Trend, events: Sequence[LabelEvent]) -> Markup:
     shown = history.windows
-    flags = [
-        Flag(e.at, e.number, e.text if e.kind != "automation" else e.text.partition(":")[0], f"{e.kind}: {e.text}")
-        for e in events
-        if shown[0].start <= e.at <= shown[-1].end
-    ]
-    lanes = Lanes(_states(history), {state.value: words for state, words in STATE_WORDS.items()}, list(_spans(history)))
+    flags = [Flag(e.at, e.number, f"{e.kind}: {e.text}") for e in events if shown[0].start <= e.at <= shown[-1].end]
+    lanes = {"state": list(_states(history)), "automation": list(_spans(history))}
     return label_trend(trend, lanes, flags, shown[-1].end)
 
 
-def _states(history: LabelHistory) -> list[str]:
-    """The state of the label in each week; "" where it was not judged."""
+def _states(history: LabelHistory) -> Iterator[Span]:
+    """The state of the label in each week in which it was judged."""
     source, label, shown = history.subject.source, history.subject.label, history.windows
-    diagnoses = history.context.store.diagnoses_of(source, label, since=shown[0].start)
-    by_start = {each.window.start: each.state.value for each in diagnoses if each.window.schedule == "weekly"}
-    return [by_start.get(window.start, "") for window in shown]
+    for each in history.context.store.diagnoses_of(source, label, since=shown[0].start):
+        window, state = each.window, each.state
+        if window.schedule == "weekly" and window.start <= shown[-1].start:
+            yield Span(window.start, window.end, state.value, f"{window.name}: {STATE_WORDS[state]}")
 
 
 def _on(history: LabelHistory, start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
@@ -180,7 +176,7 @@ def _on(history: LabelHistory, start: datetime, end: datetime) -> list[tuple[dat
     return any_on(steps.values(), whole, gates, start, end)
 
 
-def _spans(history: LabelHistory) -> Iterator[SwitchSpan]:
+def _spans(history: LabelHistory) -> Iterator[Span]:
     """The state of automation over the weeks: off, on, or on except for some scores or segments."""
     start, end = history.windows[0].start, min(history.windows[-1].end, history.context.now)
     source, label, store = history.subject.source, history.subject.label, history.context.store
@@ -189,19 +185,19 @@ def _spans(history: LabelHistory) -> Iterator[SwitchSpan]:
     def span_text(what: str, since: datetime, until: datetime) -> str:
         return f"{what} from {words.moment_text(since, zone)} to {words.moment_text(until, zone)}"
 
-    yield SwitchSpan(start, end, "isoff", span_text("off where nothing else is said,", start, end))
+    yield Span(start, end, "isoff", span_text("off where nothing else is said,", start, end))
     for since, until in _on(history, start, end):
-        yield SwitchSpan(since, until, "ison", span_text("on" if label else "on for some labels or all", since, until))
+        yield Span(since, until, "ison", span_text("on" if label else "on for some labels or all", since, until))
     for place, step in enumerate(steps_of_label):
         following = steps_of_label[place + 1].at if place + 1 < len(steps_of_label) else end
         if step.to_state != "on" or following <= start:
             continue
         if step.blocked:
             text = f"scores {ranges_text(step.blocked)} blocked"
-            yield SwitchSpan(step.at, following, "isblocked", span_text(text, step.at, following))
+            yield Span(step.at, following, "isblocked", span_text(text, step.at, following))
         off = ", ".join(segment_name(*e.segment) for e in step.segments if e.off_from is not None)
         if off:
-            yield SwitchSpan(step.at, following, "isblocked", span_text(f"{off} off", step.at, following))
+            yield Span(step.at, following, "isblocked", span_text(f"{off} off", step.at, following))
 
 
 def _events(history: LabelHistory) -> list[LabelEvent]:
@@ -244,11 +240,8 @@ def _reliability(history: LabelHistory) -> Reliability | None:
     """The week's bins and those of the baseline or of another week, on the baseline's edges if it has one."""
     if history.counts is None:
         return None
-    evaluation = history.context.config.evaluation
-    edges = (history.comparable[-1].edges if history.comparable else edges_of(history.counts, evaluation))["all"]
-    _, other = history.other
-    then = None if other is None else bin_counts(other, edges)
-    return reliability_data(bin_counts(history.counts, edges), then, confidence=evaluation.confidence)
+    baseline = None if history.compared is None else history.compared.baseline
+    return reliability_beside(history.counts, history.other[1], baseline, history.context.config.evaluation)
 
 
 def _segments(history: LabelHistory) -> list[tuple[str, str, float | None, int]]:
@@ -267,34 +260,28 @@ def _segment_numbers(history: LabelHistory, shown: Sequence[Window]) -> Sequence
 
 
 def _trend_table(trends: Sequence[Trend]) -> Table:
-    head = ("week", "start", "metric", "where", "value", "low", "high", "n", "breach", "baseline", "thresholds")
     beside = [Trend(*MEASURED[t.metric, t.where], t.expected) for t in trends if t.expected]
-    return Table(head, (
-        (p.window, p.start, t.metric, t.where, p.value, p.low, p.high, p.n, int(p.breach), t.baseline,
-         "; ".join(f"{line.rule} {line.level}" for line in t.thresholds if line.level is not None))
-        for t in (*trends, *beside) for p in t.points
-    ))  # fmt: skip
+    records = [{"trend": trend, "point": point} for trend in (*trends, *beside) for point in trend.points]
+    return Table.of(
+        records, "week=point.window", "start=point.start", "metric=trend.metric", "where=trend.where",
+        "value=point.value", "low=point.low", "high=point.high", "n=point.n", "breach=point.breach",
+        "baseline=trend.baseline", "thresholds=trend.levels",
+    )  # fmt: skip
 
 
 def _verdict_table(verdicts: Sequence[Verdict]) -> Table:
-    head = (
-        "id", "week", "rule", "metric", "where", "outcome", "reason", "severity", "value", "low", "high", "baseline",
-        "change", "change_low", "change_high", "p_adjusted", "threshold", "n", "windows",
-    )  # fmt: skip
     ordered = sorted(verdicts, key=lambda v: (v.window.start, v.rule))
-    return Table(head, (
-        (v.id, v.window.name, v.rule, v.metric, v.where, v.outcome, v.reason.value, v.severity, v.value, v.low, v.high,
-         v.baseline, v.change, v.change_low, v.change_high, v.p_adjusted, v.threshold, v.n, v.windows)
-        for v in ordered
-    ))  # fmt: skip
+    return Table.of(
+        ordered, "id", "week=window.name", "rule", "metric", "where",
+        "outcome", "reason", "severity", "value", "low", "high", "baseline", "change", "change_low", "change_high",
+        "p_adjusted", "threshold", "n", "windows",
+    )  # fmt: skip
 
 
 def _bin_table(found: Reliability | None) -> Table:
-    head = ("which", "lower", "upper", "mean_score", "rate", "low", "high", "n")
     both = () if found is None else (("week", found.points), ("other", found.baseline))
-    return Table(
-        head, ((which, p.lower, p.upper, p.score, p.rate, p.low, p.high, p.n) for which, ps in both for p in ps)
-    )
+    records = [{"which": which, **asdict(point)} for which, points in both for point in points]
+    return Table.of(records, "which", "lower", "upper", "mean_score=score", "rate", "low", "high", "n")
 
 
 def _segment_table(history: LabelHistory) -> Table:
@@ -305,7 +292,7 @@ def _segment_table(history: LabelHistory) -> Table:
 
 
 def _event_table(events: Sequence[LabelEvent]) -> Table:
-    return Table(("at", "kind", "what", "by"), ((e.at, e.kind, e.text, e.by) for e in events))
+    return Table.of(events, "at", "kind", "what=text", "by")
 
 
 PAGE = Page(

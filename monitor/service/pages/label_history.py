@@ -7,16 +7,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from monitor.config.model import Rule, SourceConfig
-from monitor.config.rule_sources import beside_wrong_truths
-from monitor.core.baseline import Baseline, References, comparable_versions
+from monitor.config.rule_sources import rules_on
+from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts
 from monitor.core.page_paths import drift_file, drift_path
 from monitor.core.records import Estimate, Interval, ShiftResult, Subject, Verdict, Where, Window
-from monitor.evaluation.baseline_settings import is_about_automated
-from monitor.evaluation.other_thresholds import acting_at, at_present_threshold
 from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.metrics.registry import METRICS
+from monitor.report.compared_baseline import ComparedBaseline, compared_baseline
 from monitor.report.expected import MEASURED
 from monitor.report.figures.trend import Trend, trend_data
 from monitor.service.pages.base import PageContext
@@ -61,11 +60,7 @@ class LabelHistory:
     @cached_property
     def rules(self) -> list[Rule]:
         """The weekly rules on the label."""
-        source, label = self.source, self.subject.label
-        critical = source is not None and source.is_critical(label)
-        weekly = self.context.config.rules_for("weekly")
-        mine = [rule for rule in weekly if rule.applies_to(self.subject.source, label, critical=critical)]
-        return mine if source is None else [beside_wrong_truths(rule, source) for rule in mine]
+        return rules_on(self.context.config, "weekly", self.subject.source, self.subject.label)
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
@@ -85,33 +80,17 @@ class LabelHistory:
         return sorted(self.context.store.baselines(self.subject.source, self.subject.label), key=lambda b: b.version)
 
     @cached_property
-    def comparable(self) -> list[Baseline]:
-        """The versions that the week shown may be compared with, by the settings of the source; the newest last.
+    def compared(self) -> ComparedBaseline | None:
+        """The newest version of its baseline that the week shown may be compared with."""
+        source, store = self.subject.source, self.context.store
 
-        Automated rows are by the present `automate_at`, as in a run; of a source as a whole those of the newest.
-        """
-        if self.source is None or not self._as_pinned:
-            return self._as_pinned
-        if self.subject.label is None:
-            whole = self._newest_of_source.baselines.get(None)
-            return [*self._as_pinned[:-1], *([] if whole is None else [whole])]
-        acts_from, evaluation = self.source.automate_from(self.subject.label), self.context.config.evaluation
-        return [acting_at(each, acts_from, evaluation) for each in self._as_pinned]
+        def of_source(version: int) -> dict[str | None, Baseline]:
+            return {each.label: each for each in store.baselines(source, version=version)}
 
-    @cached_property
-    def _as_pinned(self) -> list[Baseline]:
-        read_by = self.context.store.settings_of("weekly", self.week.start, self.subject.source)
-        return comparable_versions(self.baselines, self.counts, read_by)
-
-    @cached_property
-    def _newest_of_source(self) -> References:
-        """The newest version of the source as a whole with those of its labels, by the present `automate_at`."""
-        if self.source is None or self.subject.label is not None or not self._as_pinned:
-            return References()
-        newest = self._as_pinned[-1]
-        labels = self.context.store.baselines(self.subject.source, version=newest.version)
-        pinned = References({**{each.label: each for each in labels}, None: newest})
-        return at_present_threshold(pinned, self.source, self.context.config.evaluation)
+        return compared_baseline(
+            self.baselines, self.counts, store.settings_of("weekly", self.week.start, source), self.source,
+            self.context.config.evaluation, of_source=of_source,
+        )  # fmt: skip
 
     @cached_property
     def trends(self) -> list[Trend]:
@@ -140,28 +119,15 @@ class LabelHistory:
             )
             for row in found
         ]
+        verdicts, compared = self.verdicts, self.compared
         trends = [
             trend_data(
-                *each, estimates, self.verdicts, windows=self.windows, baseline=self.reference(each), rules=self.rules
+                *each, estimates, verdicts, windows=self.windows, rules=self.rules,
+                baseline=None if compared is None else compared.value(*each, verdicts),
             )
             for each in series
-        ]
+        ]  # fmt: skip
         return [_with_expected(trend, estimates, self.windows) for trend in trends if not trend.empty]
-
-    def reference(self, series: Series) -> float | None:
-        """The baseline's value: from the newest verdict that compared with it, else the baseline's textbook value."""
-        metric, where = series
-        if self.baselines and not self.comparable:
-            return None
-        compared = [v for v in self.verdicts if (v.metric, v.where) == series and v.baseline is not None]
-        if compared:
-            return max(compared, key=lambda v: v.window.start).baseline
-        known = METRICS[metric]
-        if is_about_automated(metric, where) and None in self._newest_of_source.not_cut:
-            return None
-        if not self.comparable or known.needs != "counts" or known.rank is not None:
-            return None
-        return known.point(self.comparable[-1].counts.where(where))
 
     @cached_property
     def counts(self) -> Counts | None:
@@ -190,9 +156,9 @@ class LabelHistory:
         return name, self._counts(found)
 
     def _baseline(self) -> tuple[str, Counts | None]:
-        if not self.comparable:
+        if self.compared is None:
             return "", None
-        newest = self.comparable[-1]
+        newest = self.compared.baseline
         return f"baseline {newest.version} ({newest.first_window} to {newest.last_window})", newest.counts
 
     @cached_property

@@ -10,7 +10,8 @@ from typing import Any
 from monitor.alerting.health.issues import NEVER_RUN, findings
 from monitor.alerting.health.look import observed
 from monitor.history.reader import REVISION
-from monitor.service.pages.base import Page, PageContent, PageContext, Table
+from monitor.report.csv_table import Table
+from monitor.service.pages.base import Page, PageContent, PageContext
 
 SPANS = {"4": 4, "13": 13, "26": 26, "52": 52}
 ROWS_SHOWN = 60
@@ -82,25 +83,14 @@ def _versions(context: PageContext, identity: Any) -> list[tuple[str, str]]:
 
 
 def _runs_table(runs: Sequence[Mapping[str, Any]]) -> Table:
-    head = (
-        "schedule",
-        "window",
-        "sources",
-        "state",
-        "started_at",
-        "finished_at",
-        "attempts",
-        "acts",
-        "rules_revision",
-        "error",
-    )
-    names = ("schedule", "window_name", *head[2:])
-    return Table(head, [[run[name] for name in names] for run in runs])
+    return Table.of(
+        runs, "schedule", "window=window_name", "sources", "state", "started_at", "finished_at", "attempts", "acts",
+        "rules_revision", "error",
+    )  # fmt: skip
 
 
 def _plain(rows: Sequence[Mapping[str, Any]]) -> Table:
-    head = tuple(rows[0]) if rows else ()
-    return Table(head, [list(row.values()) for row in rows])
+    return Table.of(rows, *(rows[0] if rows else ()))
 
 
 PAGE = Page("/monitor", make, nav="Monitor", query=frozenset({"weeks"}))

@@ -11,8 +11,9 @@ from markupsafe import Markup
 
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import Incident, TimelineEvent, Window
+from monitor.report.csv_table import Table
 from monitor.report.figures.strip import strip
-from monitor.service.pages.base import RANGES, Page, PageContent, PageContext, Table, teller
+from monitor.service.pages.base import RANGES, Page, PageContent, PageContext, teller
 from monitor.service.pages.incidents import what_of
 from monitor.story.label import STATE_WORDS, LabelStory, people_words
 from monitor.story.sources import source_stories
@@ -113,21 +114,12 @@ def _week_before(shown: Sequence[Window], at: datetime) -> str | None:
 
 
 def _labels_table(stories: Sequence[LabelStory]) -> Table:
-    head = (
-        "source", "label", "state", "problem", "since", "found", "items", "correct", "claimed", "extra_errors",
-        "automation", "cause", "reason", "window", "sentence", "next_step",
+    cost = (f"{name}=diagnosis.cost.{name}" for name in ("items", "correct", "claimed", "extra_errors"))
+    return Table.of(
+        stories, "source", "label", "state", "problem=diagnosis.problem", "since=diagnosis.since.window",
+        "found=diagnosis.found", *cost, "automation=switch.state", "cause", "reason=diagnosis.reason", "window",
+        "sentence", "next_step",
     )  # fmt: skip
-
-    def line(story: LabelStory) -> Sequence[object]:
-        d = story.diagnosis
-        cost = (None,) * 4 if d.cost is None else (d.cost.items, d.cost.correct, d.cost.claimed, d.cost.extra_errors)
-        return (
-            story.source, story.label, d.state.value, d.problem and d.problem.value, d.since and d.since.window,
-            d.found, *cost, story.switch and story.switch.state, story.cause, d.reason and d.reason.value, story.window,
-            story.sentence, story.next_step,
-        )  # fmt: skip
-
-    return Table(head, map(line, stories))
 
 
 def _weeks_table(stories: Sequence[LabelStory], states: Mapping[Key, Sequence[str]], shown: Sequence[Window]) -> Table:

@@ -9,7 +9,8 @@ from typing import Any
 
 from monitor.config.model import Rule
 from monitor.core import documents
-from monitor.service.pages.base import Page, PageContent, PageContext, Table
+from monitor.report.csv_table import Table
+from monitor.service.pages.base import Page, PageContent, PageContext
 
 WEEKS = 52
 LABELS_SHOWN = 8

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import groupby
+from math import sqrt
 
 from monitor.automation.as_of import SwitchStep, on_spans
 from monitor.core.records import Window
@@ -47,7 +48,7 @@ class Work:
     @property
     def limits(self) -> tuple[float, float]:
         """The limits of the avoided errors."""
-        return self.avoided - self.spread**0.5, self.avoided + self.spread**0.5
+        return self.avoided - sqrt(self.spread), self.avoided + sqrt(self.spread)
 
 
 @dataclass(frozen=True, slots=True)
