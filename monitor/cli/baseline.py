@@ -16,13 +16,14 @@ from monitor.context import Monitor, utc_now
 from monitor.core import windows
 from monitor.core.baseline import Baseline, PinRefusal
 from monitor.core.counts import bin_counts
-from monitor.core.records import Interval, Window
+from monitor.core.records import Window
 from monitor.core.wording import count_of, from_to, moment
 from monitor.evaluation.baseline_checks import Concern
 from monitor.history.store import Store
 from monitor.metrics.calibration import ece
 from monitor.operations.pin_baseline import Pinned, default_span, pin
 from monitor.operations.propose_evaluation import PAIRS, round_pairs
+from monitor.report.words import measured
 
 CONCERNS_SHOWN = 20
 REFUSALS_SHOWN = 8
@@ -172,18 +173,12 @@ def _command(given: Mapping[str, str | None]) -> str:
 def _show_found(found: Pinned) -> None:
     """Print what the weeks have: a line for each label, and the model versions of each source."""
     if found.summaries:
-        rows = [(each.subject.name, f"{each.rows:,}", ece_text(each.ece)) for each in found.summaries]
+        rows = [(each.subject.name, f"{each.rows:,}", measured(each.ece)) for each in found.summaries]
         cli.print_table(("label", "rows", "ECE"), rows, title="What these weeks hold")
     for source, versions in found.versions.items():
         version_rows = ", ".join(f"{version} ({count_of(rows, 'row')})" for version, rows in versions.items())
         if version_rows:
             cli.say(f"{source}: model versions {version_rows}")
-
-
-def ece_text(ece: Interval) -> str:
-    """An ECE with its limits, for a table."""
-    limits = "" if ece.low is None or ece.high is None else f" ({ece.low:.4f} to {ece.high:.4f})"
-    return "–" if ece.value is None else f"{ece.value:.4f}{limits}"
 
 
 def _show_concerns(concerns: Sequence[Concern], *, pinned: bool) -> None:

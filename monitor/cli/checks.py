@@ -108,7 +108,7 @@ def print_checks(
     print_findings(findings)
     _print_rules(config)
     for volume in volumes:
-        _print_volume(volume, every_label=every_label)
+        print_volume(volume, every_label=every_label)
     return exit_of(findings)
 
 
@@ -381,7 +381,7 @@ def print_findings(findings: Sequence[CheckResult]) -> None:
     cli.out.print(table)
 
 
-def _print_volume(volume: Volume, *, every_label: bool) -> None:
+def print_volume(volume: Volume, *, every_label: bool = False) -> None:
     """Print a line for each label; of many, the largest and the smallest ones, and all labels together."""
     title = f"What the rules can show of {volume.source} at the volume of {volume.weeks}"
     lines, omitted = volume.lines, 0

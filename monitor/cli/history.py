@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, date, datetime
 from itertools import islice
 from pathlib import Path
@@ -84,7 +84,8 @@ def history(
         _print_missing(source)
         return
     with cli.plain_errors():
-        span, metric = span_of(schedule, first_window, last_window, last), metric_named(metric)
+        begins, ends = days_of(schedule, first_window, last_window, last)
+        metric = metric_named(metric)
         if rule is not None:
             metric, where, schedule = _of_rule(rule)
         if metric not in KNOWN:
@@ -93,10 +94,14 @@ def history(
         stored = store.estimates(metric=metric, source=source, where=where, schedule=schedule)
         if not stored:
             cli.check_stored_source(store, source)
-        found = within([e for e in stored if label is None or e.subject.label == label], span)
-        if metric not in CONTRACT or schedule != "weekly":
-            _say_what_may_be_removed(metric, found, span, store.removed_until(schedule))
-    _write_history(found, format, output, requested=span.requested)
+        found = [e for e in stored if label in (None, e.subject.label) and begins <= nominal(e.window) <= ends]
+        if last is not None:
+            newest = sorted({e.window for e in found})[-last:]
+            found = [e for e in found if e.window in newest]
+        until = store.removed_until(schedule) if metric not in CONTRACT or schedule != "weekly" else None
+        if until is not None and last is None and begins <= until.date():
+            _say_what_may_be_removed(metric, found, until)
+    _write_history(found, format, output, requested=any((first_window, last_window, last)))
 
 
 def _print_missing(source: str | None) -> None:
@@ -153,52 +158,24 @@ def _of_rule(name: str) -> tuple[str, Where, Schedule]:
     return rule.metric, rule.where, rule.schedule
 
 
-def _say_what_may_be_removed(metric: str, found: Sequence[Estimate], span: Span, until: datetime | None) -> None:
-    if until is not None and span.reaches(until) and not any(each.window.start <= until for each in found):
+def _say_what_may_be_removed(metric: str, found: Sequence[Estimate], until: datetime) -> None:
+    if not any(each.window.start <= until for each in found):
         began = f"of a window that began at {until:%Y-%m-%d %H:%M} UTC or before"
         cli.warn(f"No estimate of {metric} {began}: `calmon db prune` may have removed it.")
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The requested windows: from and to these first days (both included), and of those the newest."""
+def days_of(schedule: Schedule, first: str | None, last: str | None, newest: int | None) -> tuple[date, date]:
+    """The first days of the first and the last window that the options name.
 
-    first: date | None = None
-    last: date | None = None
-    newest: int | None = None
-
-    @property
-    def requested(self) -> bool:
-        """Whether any windows were requested."""
-        return self != Span()
-
-    def reaches(self, until: datetime) -> bool:
-        """Whether windows that begin then or before were requested, or no windows at all."""
-        return self.newest is None and (self.first is None or self.first <= until.date())
-
-
-def span_of(schedule: Schedule, first: str | None, last: str | None, newest: int | None) -> Span:
-    """The windows that the options name.
-
-    Raises WindowError for an invalid name or an empty span, UsageError for --last with --from or --to.
+    Raises WindowError for an invalid name or an empty span, UsageError for --last with --from.
     """
     if first is not None and newest is not None:
         raise cli.UsageError("--last and --from are two answers to one question: give one of them")
-    begins = None if first is None else first_day(schedule, first)
-    ends = None if last is None else first_day(schedule, last)
-    if begins is not None and ends is not None and begins > ends:
+    begins = date.min if first is None else first_day(schedule, first)
+    ends = date.max if last is None else first_day(schedule, last)
+    if begins > ends:
         raise WindowError(f"--from {first} is later than --to {last}; give the earlier one first")
-    return Span(begins, ends, newest)
-
-
-def within(found: Sequence[Estimate], span: Span) -> list[Estimate]:
-    """The estimates of the requested windows."""
-    first, last = span.first or date.min, span.last or date.max
-    kept = [e for e in found if first <= nominal(e.window) <= last]
-    if span.newest is None:
-        return kept
-    newest = set(sorted({e.window for e in kept})[-span.newest :])
-    return [e for e in kept if e.window in newest]
+    return begins, ends
 
 
 @cli.app.command(

@@ -111,7 +111,7 @@ def silence_command(
 ) -> None:
     """Quiet for a while: neither replies nor reminders. It ends by itself, and at once if it becomes more severe."""
     with cli.monitor() as opened:
-        _print_result(opened, incident_actions.silence(opened, id, _end(opened, length, until), cli.who(by)))
+        _print_results(opened, [incident_actions.silence(opened, id, _end(opened, length, until), cli.who(by))])
 
 
 def _end(opened: Monitor, length: str | None, until: str | None) -> datetime:
@@ -138,7 +138,7 @@ def resolve_command(
 ) -> None:
     """End it by hand. A trouble in one of the next windows brings it back all the same."""
     with cli.monitor() as opened:
-        _print_result(opened, incident_actions.resolve(opened, id, cli.who(by), reason))
+        _print_results(opened, [incident_actions.resolve(opened, id, cli.who(by), reason)])
 
 
 @incidents_app.command("note", epilog='Example:  calmon incidents note 4f1c9a02 "the vendor is on it" --by ana')
@@ -147,11 +147,7 @@ def note_command(
 ) -> None:
     """Add a note; it is kept with the incident, and shown in the thread of its message."""
     with cli.monitor() as opened:
-        _print_result(opened, incident_actions.note(opened, id, cli.who(by), text))
-
-
-def _print_result(opened: Monitor, done: incident_actions.Outcome) -> None:
-    _print_results(opened, [done])
+        _print_results(opened, [incident_actions.note(opened, id, cli.who(by), text)])
 
 
 def _print_results(opened: Monitor, all_done: Sequence[incident_actions.Outcome]) -> None:

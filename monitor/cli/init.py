@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.cli import common as cli
-from monitor.cli.checks import CheckResult, check_places, exit_of, print_findings
+from monitor.cli.checks import CheckResult, Volume, check_places, exit_of, print_findings, print_volume
 from monitor.cli.demo import FOLDER
 from monitor.config.environment import database_address
 from monitor.config.load import parse_config
@@ -25,8 +25,9 @@ from monitor.config.relation import is_files, is_select, literal
 from monitor.config.settings import Settings, load_settings
 from monitor.context import utc_now
 from monitor.core.redaction import shown_address
-from monitor.core.wording import clean, count_of
+from monitor.core.wording import clean
 from monitor.evaluation.visible_changes import Typical, Visible, visible_changes
+from monitor.operations.describe_changes import lines_of
 from monitor.operations.describe_source import data_in_words
 from monitor.operations.open import open_monitor
 from monitor.operations.pin_baseline import plan
@@ -58,7 +59,6 @@ from monitor.operations.propose_source import (
 from monitor.operations.read_text import ENGINES, reading_text
 from monitor.operations.recognise_tables import Found, joined_by, lacks_truth, recognised, truths_elsewhere
 from monitor.operations.starter_files import starter_config, starter_environment
-from monitor.report.console import plain_table
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
 from monitor.warehouse.survey import Survey
 from monitor.warehouse.tables import ColumnSample
@@ -69,10 +69,6 @@ _IN_MEMORY = "duckdb://"
 _RENAME_IT = "give it another name there, or in a view or SELECT as relation"
 SEVERAL_ROWS = 1.5
 """From this many rows per item on, several rows of an item are no corrections."""
-TOO_SURE = 0.05
-"""Beyond the threshold of .05: the fault of 10 points, of which init says how many weeks it takes to be seen."""
-OF_ACTING = ("automated-overconfidence", "source-overconfidence")
-SHOWN_LABELS = 8
 GIVEN, EVERY = "confidence_in_prediction", "probability_of_label"
 
 
@@ -136,9 +132,10 @@ def init(
             _show_columns(table)  # before the questions that follow from them
             answers = _Answers(table.of_what, automate_at, must_be_right, channel)
             begun = _begun(opened, name, table, timezone, answers, ask=ask)
-        cli.out.print(_answers_table(table, begun))
+        _print_answers(table, begun)
         if begun.typical is not None:
-            cli.out.print(_sight_table(begun.config, begun.typical, begun.visible))
+            shown = lines_of(begun.visible, begun.typical, begun.config)
+            print_volume(Volume(name, begun.typical.window.name, *shown))
         settings = _write(config_path, begun.text, place.address)
         findings = check_places(settings, begun.config, None)
         _show_findings(findings)
@@ -576,7 +573,7 @@ def _show_columns(table: _Table) -> None:
     """What is read, and as what."""
     words = "" if table.survey is None else f": {data_in_words(table.survey)}"
     cli.say(f"{clean(table.found.relation, 60)}{words}; {table.proposal.shape}")
-    cli.out.print(_columns_table(table))
+    _print_columns(table)
     by_name = read_by_name(table.columns)
     for name, ours in by_name.items():
         line = f"{name} is read as {ours} for its name: {READ_BY_NAME[ours]}. If it means something else, {_RENAME_IT}"
@@ -587,12 +584,11 @@ def _show_columns(table: _Table) -> None:
         cli.say(f"{waiting:,} {words} for it, not judged until then (unresolved: true)")
 
 
-def _columns_table(table: _Table) -> Any:
+def _print_columns(table: _Table) -> None:
     settings = table.proposal.settings
     mapped = [(column, ours) for ours, column in dict(settings.get("columns", {})).items()]
     wide = re.escape(dict(settings.get("wide", {})).get("score", "")).replace(r"\{label\}", ".+")
-    shown = plain_table("column", "read as", "some values")
-    unread = []
+    rows, unread = [], []
     for column in table.columns:
         ours = [name for theirs, name in (*read_by_name(table.columns).items(), *mapped) if theirs == column.name]
         ours += [column.name] if not ours and column.name in OURS else []
@@ -600,12 +596,12 @@ def _columns_table(table: _Table) -> Any:
         ours += ["latest_by"] if column.name == settings.get("latest_by") else []
         some = ", ".join(dict.fromkeys(str(value) for value in column.values[:50]))[:48]
         if ours:
-            shown.add_row(*cli.cells(column.name, ", ".join(ours), some))
+            rows.append((column.name, ", ".join(ours), some))
         else:
             unread.append(column.name)
     if unread:
-        shown.add_row(*cli.cells(_few(unread), "(not read)", ""))
-    return shown
+        rows.append((_few(unread), "(not read)", ""))
+    cli.print_table(("column", "read as", "some values"), rows)
 
 
 def _few(names: Sequence[str]) -> str:
@@ -613,7 +609,7 @@ def _few(names: Sequence[str]) -> str:
     return f"{', '.join(names[:5])}{more}"
 
 
-def _answers_table(table: _Table, begun: _Begun) -> Any:
+def _print_answers(table: _Table, begun: _Begun) -> None:
     answers, typical = begun.answers, begun.typical
     at = answers.automate_at or 0.0
     acting = acting_of(typical, at=[at]) if typical is not None else []
@@ -622,7 +618,6 @@ def _answers_table(table: _Table, begun: _Begun) -> Any:
     floor, channel = answers.must_be_right, answers.channel
     beyond = "; below it already, so this is an alert at once" if floor and acting and acting[0].right < floor else ""
     sent = "" if os.environ.get("CALMON_SLACK_BOT_TOKEN") else "; stored, not sent, until CALMON_SLACK_BOT_TOKEN is set"
-    shown = plain_table("answered", "", "another answer")
     of_what = {GIVEN: "the label that was given", EVERY: "each label, given or not"}[table.of_what]
     several = table.proposal.shape == LABELS_GIVEN
     other = (
@@ -639,42 +634,7 @@ def _answers_table(table: _Table, begun: _Begun) -> Any:
         ),
         ("alerts go to", f"{channel}{sent}" if channel else "nobody: stored and shown only", '--channel "#ml-alerts"'),
     )
-    for row in rows:
-        shown.add_row(*cli.cells(*row))
-    return shown
-
-
-def _sight_table(config: Config, typical: Typical, visible: Sequence[Visible]) -> Any:
-    """Of each label what acts alone, and what can be seen of it: at the soonest, and in how many weeks 10 points."""
-    (name,) = config.sources
-    rules = [rule for rule in config.rules if rule.id in OF_ACTING]
-    at_once = {each.subject.label: each for each in visible if each.rule.id in OF_ACTING}
-    later = {each.subject.label: each for each in visible_changes(name, config, typical, TOO_SURE, rules)}
-    at = config.sources[name].automate_at
-    labels = sorted(typical.labels, key=lambda each: (each is None, -typical.labels[each].rows))
-    shown = plain_table("label", "rows a week", "act alone", "right", "seen: too sure by", "by 10 points: in")
-    skipped = labels[SHOWN_LABELS - 3 : -3] if len(labels) > SHOWN_LABELS + 1 else []
-    for label in labels:
-        if label in skipped:
-            if label == skipped[0]:
-                shown.add_row(*cli.cells(f"… {len(skipped)} more", "", "", "", "", ""))
-            continue
-        acting = acting_of(typical, label, [at])
-        acts = (f"{acting[0].weekly:,.0f}", f"{acting[0].right:.1%}") if acting else ("0", "")
-        rows = f"{typical.labels[label].rows / typical.weeks:,.0f}"
-        sight = (_points(at_once.get(label)), _weeks(later.get(label)))
-        shown.add_row(*cli.cells("(all labels)" if label is None else label, rows, *acts, *sight))
-    return shown
-
-
-def _points(visible: Visible | None) -> str:
-    if visible is None or visible.windows is None or visible.detectable is None or visible.out_of_reach:
-        return "never"
-    return f"{100 * (visible.rule.threshold + visible.detectable):.0f} points, in {count_of(visible.windows, 'week')}"
-
-
-def _weeks(visible: Visible | None) -> str:
-    return "over a year" if visible is None or visible.windows is None else count_of(visible.windows, "week")
+    cli.print_table(("answered", "", "another answer"), rows)
 
 
 def _show_findings(findings: Sequence[CheckResult]) -> None:

@@ -13,7 +13,7 @@ from monitor.cli import common as cli
 from monitor.config.counting import settings_of
 from monitor.config.model import Config
 from monitor.core import windows
-from monitor.core.records import Interval, Subject, Window
+from monitor.core.records import Subject, Window
 from monitor.core.wording import count_of
 from monitor.history.store import Store
 from monitor.operations.recalibrate import (
@@ -31,6 +31,7 @@ from monitor.recalibration.as_sql import as_sql
 from monitor.recalibration.fitting import CannotFit
 from monitor.recalibration.gain import ScoreQuality
 from monitor.recalibration.score_map import apply_one
+from monitor.report import words
 
 MethodOption = Literal["auto", "temperature", "platt", "isotonic"]
 
@@ -126,7 +127,7 @@ def _of_ranks(
 def _show_ranks(found: RecalibratedRanks) -> None:
     title = f"{found.source}, {found.score_map.fitted_on}: {found.gain.method}, one map for all ranks"
     rows = [
-        (f"{one.k}", which, *map(_number, (one.ece, one.brier, one.nll, one.precision)))
+        (f"{one.k}", which, *map(words.number, (one.ece, one.brier, one.nll, one.precision)))
         for both in zip(found.gain.before, found.gain.after, strict=True)
         for which, one in zip(("before", "after"), both, strict=True)
     ]
@@ -179,10 +180,10 @@ def _show(material: FittingRows, found: Recalibrated, automate_at: float) -> Non
     rows = [(*_line("as they are", next(iter(found.gains.values())).before), "")]
     for name, gain in found.gains.items():
         if gain.after is None:
-            rows.append((name, "–", "", "–", "–", f"not offered: {gain.refused}"))
+            rows.append((name, "–", "–", "–", f"not offered: {gain.refused}"))
         else:
             rows.append((*_line(name, gain.after), "chosen" if name == found.choice.method else ""))
-    cli.print_table(("scores", "ECE", "interval", "Brier", "log loss", ""), rows, title=title)
+    cli.print_table(("scores", "ECE", "Brier", "log loss", ""), rows, title=title)
     cli.say(found.choice.sentence)
     if found.score_map is not None:
         now = f"a score of {automate_at:.2f} (automate_at) becomes {apply_one(found.score_map, automate_at):.4f}"
@@ -190,15 +191,7 @@ def _show(material: FittingRows, found: Recalibrated, automate_at: float) -> Non
 
 
 def _line(name: str, quality: ScoreQuality) -> tuple[str, ...]:
-    return name, _number(quality.ece.value), _interval(quality.ece), _number(quality.brier), _number(quality.nll)
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4f}"
-
-
-def _interval(ece: Interval) -> str:
-    return "" if ece.low is None or ece.high is None else f"{ece.low:.4f} to {ece.high:.4f}"
+    return name, words.measured(quality.ece), words.number(quality.brier), words.number(quality.nll)
 
 
 def _document(material: FittingRows, found: Recalibrated) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from monitor.cli import common as cli
-from monitor.cli.baseline import asking_for, ece_text
+from monitor.cli.baseline import asking_for
 from monitor.cli.runs import status
 from monitor.context import Monitor
 from monitor.core import windows
@@ -19,6 +19,7 @@ from monitor.core.records import Annotation, Window
 from monitor.core.wording import clean
 from monitor.operations.annotate import AnnotationRefused, NewAnnotation, annotate
 from monitor.operations.pin_baseline import Pinned, PinSummary, pin
+from monitor.report.words import measured
 
 
 @cli.app.command(
@@ -88,8 +89,8 @@ def _show(before: Pinned, since: Pinned) -> None:
     rows = []
     for each in since.summaries:
         old = earlier.get(each.subject.name)
-        was = ("–", "–") if old is None else (f"{old.rows:,}", ece_text(old.ece))
-        rows.append((each.subject.name, *was, f"{each.rows:,}", ece_text(each.ece)))
+        was = ("–", "–") if old is None else (f"{old.rows:,}", measured(old.ece))
+        rows.append((each.subject.name, *was, f"{each.rows:,}", measured(each.ece)))
     if rows:
         cli.print_table(("label", "rows before", "ECE before", "rows since", "ECE since"), rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -181,10 +182,7 @@ def backfill(
         names = cli.check_source(config, source)
         ends = cli.window_of(config, schedule, first), cli.window_of(config, schedule, last)
         span = windows.span(*ends, config.zone)
-    remaining = list(span)
-    told: dict[str, str] = {}
-    unread: dict[str, str] = {}
-    beside: dict[str, list[tuple[str, str]]] = {}  # of windows in which other sources could be read
+    done: list[_Past] = []
     try:
         with (
             cli.plain_errors(),
@@ -193,18 +191,23 @@ def backfill(
         ):
             for window in span:
                 result = run_window(opened, window, sources=names, act="never")
-                told[window.name] = _told_of(result)
-                if all(part.problem for part in result.evaluated):
-                    unread[window.name] = next((part.error for part in result.evaluated), "")
-                else:
-                    for part in (part for part in result.evaluated if part.problem):
-                        beside.setdefault(part.source, []).append((window.name, part.error))
-                remaining.remove(window)
+                problems = {part.source: part.error for part in result.evaluated if part.problem}
+                done.append(_Past(window.name, _told_of(result), problems, len(problems) == len(result.evaluated)))
                 advance(window.name)
     finally:
-        if len(remaining) < len(span):
-            _say_unread(beside)
-            _last_word(span, remaining, told, unread, source, daily=daily_windows)
+        if done:
+            options = f"{' --daily' if daily_windows else ''}{f' --source {shlex.quote(source)}' if source else ''}"
+            _last_word(done, span[len(done) :], options)
+
+
+@dataclass(frozen=True, slots=True)
+class _Past:
+    """What a backfill keeps of a window: who is needed, why which sources could not be read, and whether none could."""
+
+    window: str
+    told: str
+    problems: Mapping[str, str]
+    is_unread: bool
 
 
 def _told_of(result: Run) -> str:
@@ -219,39 +222,22 @@ def _told_of(result: Run) -> str:
     return f"{window.name}: {names} {need} somebody: calmon report --{option} {window.name}"
 
 
-def _say_unread(beside: Mapping[str, Sequence[tuple[str, str]]]) -> None:
-    """Print which sources could not be read in which windows, while others could."""
-    for source, found in beside.items():
-        window, error = found[-1]
-        many = f"{len(found)} windows, the last {window}" if len(found) > 1 else window
-        text = clean(f"{source} could not be read in {many}: {error}", length=cli.CELL_LENGTH)
-        cli.warn(f"note: {text}")
-
-
-def _last_word(
-    span: Sequence[Window],
-    rest: Sequence[Window],
-    told: Mapping[str, str],
-    unread: Mapping[str, str],
-    source: str | None,
-    *,
-    daily: bool,
-) -> None:
-    """Print what a backfill did, also where it was stopped."""
-    done = len(span) - len(rest) - len(unread)
-    cli.say(f"{count_of(done, 'window')} evaluated; nothing was switched or sent.")
-    vain = [name for name, line in told.items() if not line and name not in unread]
-    if vain:
-        said = f"no rule could be judged in {listed(vain)}: calmon explain LABEL says why"
-        cli.say(said)
-    for line in [line for line in told.values() if line][-1:]:
+def _last_word(done: Sequence[_Past], rest: Sequence[Window], options: str) -> None:
+    """Print what a backfill did, also where it was stopped. Raises typer.Exit where a window could not be read."""
+    unread, read = [past for past in done if past.is_unread], [past for past in done if not past.is_unread]
+    for source in dict.fromkeys(source for past in read for source in past.problems):
+        without = [past for past in read if source in past.problems]
+        many = f"{len(without)} windows, the last {without[-1].window}" if len(without) > 1 else without[0].window
+        text = f"{source} could not be read in {many}: {without[-1].problems[source]}"
+        cli.warn(f"note: {clean(text, length=cli.CELL_LENGTH)}")
+    cli.say(f"{count_of(len(read), 'window')} evaluated; nothing was switched or sent.")
+    if vain := [past.window for past in read if not past.told]:
+        cli.say(f"no rule could be judged in {listed(vain)}: calmon explain LABEL says why")
+    for line in [past.told for past in done if past.told][-1:]:
         cli.say(line)
-    options = f"{' --daily' if daily else ''}{f' --source {shlex.quote(source)}' if source else ''}"
     if rest:
-        words = f"calmon backfill --from {rest[0].name} --to {rest[-1].name}{options}"
-        cli.warn(f"next: {words}    # the rest")
+        cli.warn(f"next: calmon backfill --from {rest[0].name} --to {rest[-1].name}{options}    # the rest")
     if unread:
-        last, why = list(unread.items())[-1]
-        raise cli.fail(
-            f"{count_of(len(unread), 'window')} could not be read, the last {last}: {why}", then="calmon check"
-        )
+        why = next(iter(unread[-1].problems.values()), "")
+        many = f"{count_of(len(unread), 'window')} could not be read, the last {unread[-1].window}: {why}"
+        raise cli.fail(many, then="calmon check")

@@ -89,16 +89,13 @@ def threshold_note(trend: Trend) -> str:
 
 
 def trend_summary(trend: Trend) -> str:
-    """A figure in one sentence, for those who cannot see it."""
+    """A figure with values in one sentence, for those who cannot see it."""
     name, known = words.metric_name(trend.metric, trend.where), [p for p in trend.points if p.value is not None]
-    if not known:
-        return f"{name}: no values."
     first, last = known[0], known[-1]
-    text = f"{name} over {count_of(len(known), 'window')} from {first.window} to {last.window}: "
-    text += f"from {words.number(first.value)} to {words.number(last.value)}"
-    text += "" if trend.baseline is None else f", baseline {words.number(trend.baseline)}"
-    breaches = [point.window for point in trend.points if point.breach]
-    return f"{text}; {'breach in ' + ', '.join(breaches) if breaches else 'no breach'}."
+    span = f"over {count_of(len(known), 'window')} from {first.window} to {last.window}"
+    breaches = ", ".join(point.window for point in trend.points if point.breach)
+    values = f"from {words.number(first.value)} to {words.number(last.value)}"
+    return f"{name} {span}: {values}; {f'breach in {breaches}' if breaches else 'no breach'}."
 
 
 def _reliability_figure(report: SubjectReport, window: str) -> Figure | None:

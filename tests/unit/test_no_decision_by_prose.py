@@ -24,7 +24,7 @@ ALLOWED = {
         "Prefect hands a hook the state as its server keeps it: the type of the error is only in the message",
     ("monitor/service/pages/incidents.py", "story.sentence.removeprefix(story.name)"):
         "layout: the name stands before the sentence, as a link",
-    ("monitor/service/pages/label.py", "e.text.partition(':')"): "layout: the flag on an axis is the first words",
+    ("monitor/cli/automation.py", "story.words.removeprefix('Automation is ')"): "layout: the column is of automation",
 }  # fmt: skip
 NUMBERS = frozenset({"verdict", "one"})
 """Whose ``detail`` is a mapping of named numbers (of a verdict, of an estimate), so that ``in`` asks for a key."""

@@ -120,12 +120,7 @@ def _draw_trend(axes: Axes, trend: Trend) -> None:
 
 
 def _plain(axes: Any, title: str) -> None:
-    """No frame, a faint grid. Parts with a fixed place are not in the layout, where they took a quarter of the time."""
-    axes.set_title(printable(title, _PANEL_TITLE), y=1.0, parse_math=False)
-    for inside in (axes.get_legend(), *axes.spines.values()):
-        inside.set_in_layout(False)
-    for axis, place in ((axes.xaxis, (0.5, 0.0)), (axes.yaxis, (0.0, 0.5))):
-        if not axis.get_label_text():
-            axis.set_label_coords(*place)
+    """No frame, a faint grid."""
+    axes.set_title(printable(title, _PANEL_TITLE), parse_math=False)
     axes.grid(color=GREY, alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -180,7 +180,7 @@ def _spans(history: LabelHistory) -> Iterator[Span]:
     """The state of automation over the weeks: off, on, or on except for some scores or segments."""
     start, end = history.windows[0].start, min(history.windows[-1].end, history.context.now)
     source, label, store = history.subject.source, history.subject.label, history.context.store
-    steps_of_label, zone = store.switch_events(source, label), history.context.config.zone
+    steps, zone = store.switch_events(source, label), history.context.config.zone
 
     def span_text(what: str, since: datetime, until: datetime) -> str:
         return f"{what} from {words.moment_text(since, zone)} to {words.moment_text(until, zone)}"
@@ -188,16 +188,12 @@ def _spans(history: LabelHistory) -> Iterator[Span]:
     yield Span(start, end, "isoff", span_text("off where nothing else is said,", start, end))
     for since, until in _on(history, start, end):
         yield Span(since, until, "ison", span_text("on" if label else "on for some labels or all", since, until))
-    for place, step in enumerate(steps_of_label):
-        following = steps_of_label[place + 1].at if place + 1 < len(steps_of_label) else end
-        if step.to_state != "on" or following <= start:
-            continue
-        if step.blocked:
-            text = f"scores {ranges_text(step.blocked)} blocked"
-            yield Span(step.at, following, "isblocked", span_text(text, step.at, following))
-        off = ", ".join(segment_name(*e.segment) for e in step.segments if e.off_from is not None)
-        if off:
-            yield Span(step.at, following, "isblocked", span_text(f"{off} off", step.at, following))
+    for step, following in zip(steps, [*(each.at for each in steps[1:]), end], strict=False):
+        closed = [segment_name(*each.segment) for each in step.segments if each.off_from is not None]
+        closed += [f"scores {ranges_text(step.blocked)}"] if step.blocked else []
+        if step.to_state == "on" and following > start and closed:
+            text = span_text(f"{' and '.join(closed)} off", step.at, following)
+            yield Span(step.at, following, "isblocked", text)
 
 
 def _events(history: LabelHistory) -> list[LabelEvent]:
@@ -213,7 +209,7 @@ def _events(history: LabelHistory) -> list[LabelEvent]:
     found += [_switch_event(e) for e in changes]
     found += [LabelEvent(at, "automation", "lease ended", "") for at in lease_ends(own, until)]
     ordered = sorted((e for e in found if since <= e.at <= until), key=lambda event: (event.at, event.kind, event.text))
-    return [LabelEvent(e.at, e.kind, e.text, e.by, e.link, number) for number, e in enumerate(ordered, 1)]
+    return [replace(event, number=number) for number, event in enumerate(ordered, 1)]
 
 
 def _switch_event(event: SwitchEvent) -> LabelEvent:
