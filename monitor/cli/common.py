@@ -223,7 +223,7 @@ def lines_at_the_end() -> Iterator[list[str]]:
         yield lines
     finally:
         for line in lines:
-            say(clean(line, CELL_LENGTH))
+            say(clean(line, 2 * CELL_LENGTH))
 
 
 def fail(message: str, code: int = FAILED, *, then: str | None = None) -> typer.Exit:

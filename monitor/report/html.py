@@ -14,8 +14,7 @@ from monitor.core.records import Interval, Subject
 from monitor.core.wording import count_of
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport
-from monitor.report.figures.panels import reliability_svg, trend_svg
-from monitor.report.figures.scale import scale_of
+from monitor.report.figures.panels import reliability_svg, scale_of_trend, trend_svg
 from monitor.report.figures.trend import Trend
 from monitor.report.tables import Element, of_all, of_one, ranges, shift_sentence
 from monitor.story.label import story_lines
@@ -76,10 +75,8 @@ def _section(name: str, report: SubjectReport, data: ReportData) -> Section:
 def _trend_figure(trend: Trend | None) -> Figure | None:
     if trend is None or trend.empty:
         return None
-    limits = [value for point in trend.points for value in (point.value, point.low, point.high)]
-    scale = scale_of(trend.metric, [*limits, trend.baseline], [line.level for line in trend.thresholds])
-    title = words.metric_name(trend.metric, trend.where)
-    return Figure(title, trend_svg(trend, scale, trend_summary(trend)), threshold_note(trend))
+    drawn = trend_svg(trend, scale_of_trend(trend), trend_summary(trend))
+    return Figure(words.metric_name(trend.metric, trend.where), drawn, threshold_note(trend))
 
 
 def threshold_note(trend: Trend) -> str:

@@ -145,11 +145,8 @@ def element_view(element: Element) -> list[RenderableType]:
         named = place == 0 and any(isinstance(row[0], Subject) and row[0].segment is None for row in element.rows)
         whole = named or place in element.numbers | element.whole | element.drawn
         table.add_column(name, justify="right" if place in element.numbers else "left", no_wrap=whole, overflow="fold")
-    previous: Cell | None = None
     for row in element.rows:
-        first = Text("") if row[0] == previous and isinstance(previous, Subject) else _cell(row[0])
-        table.add_row(first, *(_cell(cell) for cell in row[1:]))
-        previous = row[0]
+        table.add_row(*map(_cell, row))
     return [table, *([Text(element.note, style="dim")] if element.note else [])]
 
 

@@ -115,7 +115,7 @@ def test_an_incident_nobody_acknowledged_has_no_time_to_acknowledge() -> None:
     opened = datetime.fromisoformat("2026-01-12T06:00:00+00:00")
     at = (opened, "2026-W02", "2026-W02", opened, opened)
     line = line_of(Incident("i1", "label", "tickets", None, "warning", "open", *at, "miscalibrated"), {})
-    assert (line.acknowledged_after, line.resolved_after, line.is_open) == (None, None, True)
+    assert (line.acknowledged_after, line.resolved_after, line.incident.is_open) == (None, None, True)
     assert summary([line])["to_resolve"] is None
     assert summary([])["count"] == 0
 

@@ -11,8 +11,7 @@ from markupsafe import Markup
 
 from monitor.core.wording import count_of
 from monitor.report import words
-from monitor.report.figures.panels import point_words, trend_lines
-from monitor.report.figures.scale import scale_of
+from monitor.report.figures.panels import point_words, scale_of_trend, trend_lines
 from monitor.report.figures.svg import Plot, figure, text
 from monitor.report.figures.trend import Trend
 
@@ -51,8 +50,7 @@ def label_trend(trend: Trend, lanes: Mapping[str, Iterable[Span]], flags: Sequen
     starts = [point.start.timestamp() for point in points]
     edges = list(zip(starts, [*starts[1:], x1], strict=True))
     middle = {point.window: (low + high) / 2 for point, (low, high) in zip(points, edges, strict=True)}
-    drawn = [v for p in points for v in (p.value, p.low, p.high)] + [p.value for p in trend.expected]
-    scale = scale_of(trend.metric, [*drawn, trend.baseline], [line.level for line in trend.thresholds])
+    scale = scale_of_trend(trend)
     plot = Plot(LEFT, TOP, WIDTH - LEFT - RIGHT, TALL, x0, x1, scale.low, scale.high)
     parts = [plot.bar(low, high, "hit", point_words(point)) for point, (low, high) in zip(points, edges, strict=True)]
     parts += trend_lines(trend, plot, middle)

@@ -13,7 +13,7 @@ from monitor.core.wording import count_of
 from monitor.metrics.names import EXPECTED
 from monitor.report import words
 from monitor.report.figures.reliability import Reliability, ReliabilityPoint
-from monitor.report.figures.scale import Scale
+from monitor.report.figures.scale import Scale, scale_of
 from monitor.report.figures.svg import Plot, figure, text, ticks
 from monitor.report.figures.trend import Trend, TrendPoint
 
@@ -31,6 +31,12 @@ class ScoreBar:
     rows: float
     hits: float
     other: float | None = None
+
+
+def scale_of_trend(trend: Trend) -> Scale:
+    """The scale of one metric's windows, with their limits, its baseline and its thresholds."""
+    drawn = [v for p in trend.points for v in (p.value, p.low, p.high)] + [p.value for p in trend.expected]
+    return scale_of(trend.metric, [*drawn, trend.baseline], [line.level for line in trend.thresholds])
 
 
 def trend_svg(trend: Trend, scale: Scale, label: str) -> Markup:

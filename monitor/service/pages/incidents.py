@@ -36,11 +36,6 @@ class IncidentLine:
             return "the monitor"
         return Subject(self.incident.source, self.incident.label).name
 
-    @property
-    def is_open(self) -> bool:
-        """Whether it is not resolved."""
-        return self.incident.is_open
-
 
 @dataclass(frozen=True, slots=True)
 class IncidentRow:
@@ -63,7 +58,7 @@ def make(context: PageContext) -> PageContent:
     selected = [
         line
         for line in lines
-        if (state == "all" or line.is_open == (state == "open"))
+        if (state == "all" or line.incident.is_open == (state == "open"))
         and severity in ("", line.incident.severity)
         and source in ("", line.incident.source)
         and label in (line.incident.label or "").casefold()
@@ -84,8 +79,8 @@ def _told(story: LabelStory) -> str:
 
 
 def _place(line: IncidentLine) -> tuple[bool, int, float, str]:
-    severity = SEVERITY_RANK[line.incident.severity] if line.is_open else 0
-    return not line.is_open, severity, -line.incident.opened_at.timestamp(), line.about
+    severity = SEVERITY_RANK[line.incident.severity] if line.incident.is_open else 0
+    return not line.incident.is_open, severity, -line.incident.opened_at.timestamp(), line.about
 
 
 def _rows(lines: Sequence[IncidentLine]) -> list[IncidentRow]:
@@ -124,7 +119,7 @@ def summary(lines: Sequence[IncidentLine]) -> Mapping[str, object]:
     resolved = [line.resolved_after for line in lines if line.resolved_after is not None]
     return {
         "count": len(lines),
-        "open": sum(line.is_open for line in lines),
+        "open": sum(line.incident.is_open for line in lines),
         "acknowledged": len(acknowledged),
         "to_acknowledge": _median(acknowledged),
         "resolved": len(resolved),
