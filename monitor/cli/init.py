@@ -59,6 +59,7 @@ from monitor.operations.propose_source import (
 from monitor.operations.read_text import ENGINES, reading_text
 from monitor.operations.recognise_tables import Found, joined_by, lacks_truth, recognised, truths_elsewhere
 from monitor.operations.starter_files import starter_config, starter_environment
+from monitor.report.words import listed
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
 from monitor.warehouse.survey import Survey
 from monitor.warehouse.tables import ColumnSample
@@ -255,9 +256,7 @@ def _pattern_of(folder: Path) -> str:
     ending, _ = of_data.most_common(1)[0]
     others = [str(each) for its, each in endings if its != ending and (folder / each).is_file()]
     if others:
-        more = f" and {len(others) - 3} more" if len(others) > 3 else ""
-        left = f"{', '.join(others[:3])}{more}"
-        cli.say(f"note: only the files of {folder} that end in {ending} are read, not {left}")
+        cli.say(f"note: only the files of {folder} that end in {ending} are read, not {listed(others, 3)}")
     deep = "**/" if any(len(each.parts) > 1 for its, each in endings if its == ending) else ""
     return f"{folder.as_posix()}/{deep}*{ending}"
 
@@ -600,13 +599,8 @@ def _print_columns(table: _Table) -> None:
         else:
             unread.append(column.name)
     if unread:
-        rows.append((_few(unread), "(not read)", ""))
+        rows.append((listed(unread, 5), "(not read)", ""))
     cli.print_table(("column", "read as", "some values"), rows)
-
-
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"{', '.join(names[:5])}{more}"
 
 
 def _print_answers(table: _Table, begun: _Begun) -> None:

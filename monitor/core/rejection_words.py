@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from monitor.core.records import RejectReason
 from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
+from monitor.core.wording import and_more
 
 NAMED_LABELS = 5
 
@@ -94,8 +95,7 @@ def concerned(found: Rejections) -> str:
     if found.everywhere is not None:
         return "all labels"
     names = [*found.labels, *(["the source as a whole"] if None in found.subjects else [])]
-    shown, more = ", ".join(names[:NAMED_LABELS]), len(names) - NAMED_LABELS
-    return f"{shown} and {more} more" if more > 0 else shown
+    return and_more(names, NAMED_LABELS)
 
 
 def sentence(found: Rejections) -> str:

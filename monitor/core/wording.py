@@ -6,7 +6,7 @@ Nothing is escaped here; :mod:`monitor.alerting.slack.message` escapes text for 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
@@ -162,6 +162,15 @@ def count_of(number: int, what: str) -> str:
     """
     plural = "es" if what.endswith("ch") else "s"
     return f"{number:,} {what}{'' if number == 1 else plural}"
+
+
+def and_more(texts: Sequence[str], most: int) -> str:
+    """At most so many texts, and how many there are besides.
+
+    >>> and_more(["a", "b", "c"], 2), and_more(["a", "b"], 2)
+    ('a, b and 1 more', 'a, b')
+    """
+    return ", ".join(texts[:most]) + (f" and {len(texts) - most} more" if len(texts) > most else "")
 
 
 def from_to(least: int, most: int) -> str:

@@ -21,6 +21,7 @@ from monitor.core.counts import BinCounts, Counts, bin_counts, pool
 from monitor.core.records import Subject, Window
 from monitor.core.rejection_records import Rejection
 from monitor.core.rejection_words import fact
+from monitor.core.wording import and_more
 from monitor.evaluation.shift.counts_tests import MIN_ROWS, ks
 from monitor.inference.change import ece_increase_ps
 from monitor.inference.intervals import ece_intervals
@@ -265,6 +266,4 @@ def _versions(weeks: Sequence[WeekSeen]) -> str:
     rows: Counter[str] = Counter()
     for week in weeks:
         rows.update(week.versions)
-    names = [name for name, _ in rows.most_common()]
-    more = f" and {len(names) - NAMED_VERSIONS} more" if len(names) > NAMED_VERSIONS else ""
-    return ", ".join(names[:NAMED_VERSIONS]) + more
+    return and_more([name for name, _ in rows.most_common()], NAMED_VERSIONS)

@@ -13,7 +13,7 @@ from monitor.config.relation import is_files
 from monitor.core.records import IN_NO_WINDOW, RejectedRows, RejectReason
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_words import sentence
-from monitor.core.wording import LABEL_LENGTH, clean, count_of, from_to
+from monitor.core.wording import LABEL_LENGTH, and_more, clean, count_of, from_to
 from monitor.operations.audited import doubts_about_acting
 from monitor.operations.collect import with_whole
 from monitor.warehouse.dates import in_words, remedy_for
@@ -218,9 +218,8 @@ def _hidden(source: SourceConfig) -> Iterator[str]:
     for pattern in (each for each in source.relations if is_files(each)):
         hidden = hidden_files(pattern)
         if hidden:
-            more = f" and {len(hidden) - SHOWN_EXAMPLES} more" if len(hidden) > SHOWN_EXAMPLES else ""
-            names = ", ".join(clean(Path(path).name) for path in hidden[:SHOWN_EXAMPLES])
-            yield f"{count_of(len(hidden), 'hidden file')} of {pattern} left out: {names}{more}"
+            names = and_more([clean(Path(path).name) for path in hidden], SHOWN_EXAMPLES)
+            yield f"{count_of(len(hidden), 'hidden file')} of {pattern} left out: {names}"
 
 
 def _empty_window(survey: Survey, reading: Reading) -> Iterator[str]:

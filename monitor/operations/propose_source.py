@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from monitor.core.records import ROUNDING
+from monitor.core.wording import and_more
 from monitor.warehouse.checks import NO_LABELS, find
 from monitor.warehouse.dates import PATTERNS, Numbers, fits, form_of, is_iso
 from monitor.warehouse.dialects import NUMERIC
@@ -292,7 +293,7 @@ class _Table:
         columns |= {"predicted_at": begun.name} if begun is not None else {}
         wide = self._wide()
         if wide is not None:
-            return self._finished(f"one column a label ({_listed(wide[1])})", columns, {**wide[0], **more})
+            return self._finished(f"one column a label ({and_more(wide[1], 5)})", columns, {**wide[0], **more})
         return self._rows(columns, item, when, more)
 
     def _predicted_at(self, when: _Column) -> _Column | None:
@@ -501,11 +502,6 @@ def _known_later(columns: Sequence[_Column]) -> _Column | None:
     """Of several columns the only one that is empty in some rows, as what became known later is: a truth, its date."""
     gaps = [c for c in columns if len(c.texts) < c.sample.rows]
     return gaps[0] if len(gaps) == 1 < len(columns) else None
-
-
-def _listed(labels: Sequence[str]) -> str:
-    more = len(labels) - 5
-    return ", ".join(labels[:5]) + (f" and {more} more" if more > 0 else "")
 
 
 def _words(actual: _Column | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from math import isnan
 
 from monitor.core.counts import Floats
 from monitor.core.records import Estimate, Interval, ShiftResult, Subject, Where
-from monitor.core.wording import clean, expected_words, title
+from monitor.core.wording import and_more, clean, expected_words, title
 from monitor.evaluation.shift.findings import ShiftFinding
 from monitor.inference.selective import OperatingPoint
 from monitor.metrics.calibration import GapMatrix
@@ -346,9 +346,8 @@ def shift_sentence(shifts: Sequence[ShiftResult], found: Sequence[ShiftFinding])
         return ""
     if not found:
         return f"No shift found in {_tests(len(tests))}."
-    named = ", ".join(_named(each.result) for each in found[:NAMED])
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return f"Shift found in {len(found)} of {_tests(len(tests))}: {named}{more}."
+    named = and_more([_named(each.result) for each in found], NAMED)
+    return f"Shift found in {len(found)} of {_tests(len(tests))}: {named}."
 
 
 def _tests(number: int) -> str:

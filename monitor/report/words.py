@@ -29,7 +29,7 @@ from monitor.core.records import (
     rows_before,
     rows_left,
 )
-from monitor.core.wording import EMPTY, clean, count_of, isolated, percent, title
+from monitor.core.wording import EMPTY, and_more, clean, count_of, isolated, percent, title
 
 _LOSS = "log loss"  # shorter than the name that sentences use
 
@@ -121,8 +121,7 @@ def listed(names: Sequence[str], most: int = 10) -> str:
     >>> listed(["a", "b", "c"], 2), listed([])
     ('a, b and 1 more', 'none')
     """
-    shown = ", ".join(clean(name) for name in names[:most])
-    return (f"{shown} and {len(names) - most} more" if len(names) > most else shown) or "none"
+    return and_more([clean(name) for name in names], most) or "none"
 
 
 def pooled(windows: int, unit: str) -> str:

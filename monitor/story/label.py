@@ -12,7 +12,7 @@ from datetime import datetime
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold, Since
 from monitor.core.records import BURST, OF_LABEL, UNCHECKED, VANISHED, Incident, Subject, Verdict
-from monitor.core.wording import clean, count_of, ending, isolated, moment, percent, points, segment_name, who
+from monitor.core.wording import and_more, clean, count_of, ending, isolated, moment, percent, points, segment_name, who
 from monitor.story.incident import silence_words
 from monitor.story.switch import SwitchStory
 
@@ -356,6 +356,4 @@ def labels_words(labels: tuple[str, ...]) -> str:
     >>> labels_words(("a", "b"))
     'a, b'
     """
-    names = [_name(label) for label in labels]
-    more = f" and {len(names) - LABELS_NAMED} more" if len(names) > LABELS_NAMED else ""
-    return ", ".join(names[:LABELS_NAMED]) + more
+    return and_more([_name(label) for label in labels], LABELS_NAMED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping
 
-from monitor.core.wording import clean, count_of
+from monitor.core.wording import and_more, clean, count_of
 from monitor.warehouse.examination import Examination, Join
 
 MISSING = frozenset(
@@ -113,5 +113,4 @@ def _difference(one: str, other: str) -> str:
 
 def _listed(names: Mapping[str, int]) -> str:
     most = sorted(names, key=lambda name: (-names[name], name))
-    more = f" and {len(most) - SHOWN} more" if len(most) > SHOWN else ""
-    return ", ".join(repr(clean(name)) for name in most[:SHOWN]) + more
+    return and_more([repr(clean(name)) for name in most], SHOWN)

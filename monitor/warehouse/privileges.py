@@ -11,6 +11,8 @@ from collections.abc import Iterator
 
 import sqlalchemy as sa
 
+from monitor.core.wording import and_more
+
 NAMED = 5
 POWERS = {
     "rolsuper": "is a superuser",
@@ -80,5 +82,4 @@ def _granted(connection: sa.Connection) -> Iterator[str]:
         rows = connection.execute(statement, {} if names is None else {"names": list(names)})
         found = [str(name) for (name,) in rows]
         if found:
-            more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-            yield f"{words} {', '.join(found[:NAMED])}{more}"
+            yield f"{words} {and_more(found, NAMED)}"
