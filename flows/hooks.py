@@ -24,7 +24,6 @@ from monitor.alerting.health import outage, watchdog
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.issues import SCHEDULE_OF
 from monitor.alerting.health.message import on_demand_failed
-from monitor.alerting.health.outage import Recipient
 from monitor.alerting.slack.client import sender_of
 from monitor.alerting.slack.message import delivery_of
 from monitor.alerting.slack.outbox import drain, worker_id
@@ -34,7 +33,6 @@ from monitor.config.model import AutomationConfig, Config, Route
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import Settings, load_settings
 from monitor.context import Monitor, utc_now
-from monitor.core.records import APPRISE
 from monitor.core.redaction import hide_at_the_edge
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
@@ -112,16 +110,16 @@ def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
         flow.name,
         state.message or "no message",
         utc_now(),
-        channel=to.address,
+        channel=to.addresses[0],
         run=str(flow_run.id),
         url=url_for("flow-run", obj_id=flow_run.id),
-        mention=to.mention,
+        mention=outage.mention_of(to),
     )
     try:
         with open_store(settings, writes=True, creates=False) as store:
             outage.refuse_full(store, utc_now())
             store.add_delivery(delivery_of(payload, kind="monitor", now=utc_now()))
-            sender, beside = outage.sender_to(settings, to.address), to.address.startswith(APPRISE)
+            sender, beside = outage.sender_to(settings, to.addresses[0]), not to.channel
             drain(store, sender, now=utc_now, worker=worker_id(), beside=beside)
     except (HistoryError, SQLAlchemyError) as failed:
         outage.report(settings, to, flow.name, f"{state.message}\n{failed}", utc_now())
@@ -141,7 +139,7 @@ def _monitor(settings: Settings, store: Store) -> Monitor:
     )
 
 
-def recipient(settings: Settings) -> Recipient | None:
+def recipient(settings: Settings) -> Route | None:
     """The route of a critical incident about no particular source.
 
     A broken alerts.yaml is the most likely cause of the failure, so its routes are read even if the rest is wrong.
@@ -149,8 +147,8 @@ def recipient(settings: Settings) -> Recipient | None:
     try:
         config = load_config(settings.config)
     except ConfigProblems:
-        return outage.recipient_of(_route_of_broken(settings))
-    return outage.recipient_of(config.critical_route)
+        return _route_of_broken(settings)
+    return config.critical_route
 
 
 def _route_of_broken(settings: Settings) -> Route | None:

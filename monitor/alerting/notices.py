@@ -6,12 +6,12 @@ They have no threads and no edits, so each notice says all of it, with the addre
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from monitor.alerting.health.message import notice_lines
 from monitor.alerting.slack.blocks import hashed
 from monitor.alerting.slack.incident_message import Story
 from monitor.alerting.slack.links import links_of
+from monitor.alerting.slack.message import delivery_of
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core.records import APPRISE, Delivery, Incident
@@ -32,10 +32,8 @@ def receiver(monitor: Monitor, incident: Incident, route: Route | None, *, again
 def beginning(monitor: Monitor, story: Story, incident: Incident, name: str) -> Delivery:
     """The first notice of an incident to a receiver, or one more."""
     first = root_of(incident, name)
-    top, lines = _told(story, incident)
-    if _is_stored(monitor, first):
-        return _notice(monitor, incident, name, top, lines, hashed(first, str(incident.version)), first)
-    return _notice(monitor, incident, name, top, lines, first, None)
+    again = hashed(first, str(incident.version)) if _is_stored(monitor, first) else ""
+    return _notice(monitor, incident, name, *_told(story, incident), again)
 
 
 def ending(monitor: Monitor, decision: IncidentDecision, story: Story, incident: Incident) -> list[Delivery]:
@@ -45,10 +43,9 @@ def ending(monitor: Monitor, decision: IncidentDecision, story: Story, incident:
         why = f": {decision.why}" if decision.why else ""
         switch = "" if story.switch is None else story.switch.short or story.switch.words
         lines = [f"{story.name} {reason_words(decision.reason)}{why}", switch]
-    firsts = {name: root_of(incident, name) for name in told_of(monitor, incident)}
     return [
-        _notice(monitor, incident, name, f"Over: {top}", lines, hashed(first, "end"), first)
-        for name, first in firsts.items()
+        _notice(monitor, incident, name, f"Over: {top}", lines, hashed(root_of(incident, name), "end"))
+        for name in told_of(monitor, incident)
     ]
 
 
@@ -83,17 +80,17 @@ def _is_stored(monitor: Monitor, id: str) -> bool:
     return monitor.store.message(id)[0] is not None
 
 
-def _notice(
-    monitor: Monitor, incident: Incident, name: str, top: str, lines: Sequence[str], id: str, root: str | None
-) -> Delivery:
-    kind = _KINDS[incident.severity] if incident.is_open else "success"
+def _notice(monitor: Monitor, incident: Incident, name: str, top: str, lines: Sequence[str], later: str) -> Delivery:
+    """One notice; ``later`` is the id of one that follows the first."""
+    first = root_of(incident, name)
     said = [f"{line[:1].upper()}{line[1:].removesuffix('.')}." for line in lines if line]
-    payload = _payload(name, top, [*said, _more(monitor, incident)], kind, id)
-    now = monitor.clock()
-    return Delivery(
-        id=id, kind="monitor" if incident.is_of_monitor else "incidents", channel=f"{APPRISE}{name}",
-        payload=payload | {"incidents": [incident.id]}, created_at=now, next_attempt_at=now,
-        operation="post" if root is None else "reply", root=root,
+    payload = {
+        "channel": f"{APPRISE}{name}", "text": top, "body": "\n".join([*said, _more(monitor, incident)]),
+        "type": _KINDS[incident.severity] if incident.is_open else "success", "incidents": [incident.id],
+    }  # fmt: skip
+    return delivery_of(
+        payload, kind="monitor" if incident.is_of_monitor else "incidents", now=monitor.clock(), id=later or first,
+        operation="reply" if later else "post", root=first if later else None,
     )  # fmt: skip
 
 
@@ -103,8 +100,3 @@ def _more(monitor: Monitor, incident: Incident) -> str:
     if incident.is_of_monitor:
         return "calmon health" if links.dashboard is None else f"{links.dashboard.rstrip('/')}/monitor"
     return links.label(incident.source, incident.label) or f"calmon incidents show {incident.id[:8]}"
-
-
-def _payload(name: str, top: str, lines: Sequence[str], kind: str, id: str) -> dict[str, Any]:
-    about = {"event_payload": {"delivery_id": id}}
-    return {"channel": f"{APPRISE}{name}", "text": top, "body": "\n".join(lines), "type": kind, "metadata": about}

@@ -229,7 +229,7 @@ def test_check_incidents_and_a_run_say_how_it_went_with_a_route_without_a_channe
 def test_an_outage_of_the_history_is_told_of_its_end_too_without_a_channel(tmp_path: Path, oncall: Receiver) -> None:
     with world_with(tmp_path, oncall, config=ALONE) as world:
         settings, store, now = world.monitor.settings, world.monitor.store, world.clock.now
-        to = outage.recipient_of(world.monitor.config.critical_route)
+        to = world.monitor.config.critical_route
         assert to is not None
         for _ in range(2):
             outage.report(settings, to, "calmon-weekly", "no such file", now)

@@ -14,7 +14,7 @@ from statistics import median
 from zoneinfo import ZoneInfo
 
 from monitor.alerting.slack.client import TOKEN_ERRORS
-from monitor.automation.state import allowed_of_each, clock_behind, closed_history, is_for_a_time
+from monitor.automation.state import GateReason, allowed_of_each, clock_behind, is_for_a_time
 from monitor.core import windows
 from monitor.core.records import (
     SCHEDULES,
@@ -247,6 +247,11 @@ class Observed:
         """Source of alerts.yaml -> its run of the newest window that was judged."""
         done = {source: [run for run in runs if run.state == "done"] for source, runs in self.runs_of(schedule).items()}
         return {source: max(runs, key=lambda run: run.window_start) for source, runs in done.items() if runs}
+
+    @property
+    def present(self) -> list[SwitchState]:
+        """The switches without those of sources that are lost."""
+        return [state for state in self.switches if not self.is_lost(state.source)]
 
     def is_lost(self, source: str) -> bool:
         """Whether alerts.yaml has lost this source, and gates with it: they refuse all of it, whatever its leases."""
@@ -820,14 +825,12 @@ def _has_just_come_back(looked: Note | None) -> bool:
 
 
 def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
-    if _gates_closed(observed, now):
-        return  # nothing acts, whatever the leases
-    off = {s.source for s in observed.switches if s.label is None and s.state == "off"}  # these do not act anyway
-    off |= {s.source for s in observed.switches if observed.is_lost(s.source)}
-    # the end of an operator's enable is reported in the thread of the incident that it was against
-    reported = {id(s) for s in observed.switches if is_for_a_time(s) and (s.source, s.label) in observed.in_threads}
-    remaining = [s for s in observed.switches if s.source not in off and id(s) not in reported]
-    on = [s for s in remaining if s.state == "on" and s.lease_until is not None]
+    on = [
+        state for state, allowed in allowed_of_each(observed.present, now, observed.identity)
+        # the end of an operator's enable is reported in the thread of the incident that it was against
+        if allowed.reason in (GateReason.ON, GateReason.LEASE_ENDED)
+        and not (is_for_a_time(state) and (state.source, state.label) in observed.in_threads)
+    ]  # fmt: skip
     for (source, minute), states in _by_lease(on):
         until = max(s.lease_until for s in states if s.lease_until is not None)
         hours = (until - now) / timedelta(hours=1)
@@ -878,12 +881,6 @@ def _lost(observed: Observed) -> Iterable[HealthIssue]:
             f"`calmon automation disable --source {source} --all --reason TEXT` ends this",
             source,
         )
-
-
-def _gates_closed(observed: Observed, now: datetime) -> bool:
-    """Whether the history is not confirmed, or the clock is behind it, so that every gate is closed."""
-    found = observed.identity
-    return found is not None and (closed_history(found) is not None or clock_behind(found.newest_at, now) is not None)
 
 
 def _turned_off(observed: Observed) -> Iterable[HealthIssue]:

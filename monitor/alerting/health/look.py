@@ -194,7 +194,7 @@ class Look:
             automation_line(self.seen, self.now),
             self.now,
             ended_at=self._ended_at(incident),
-            has_ended=_has_ended_leases(self.seen, self.now),
+            has_ended=bool(ended_leases(self.seen.present, self.now, self.seen.identity)),
             was=self._reasons(incident) if over else (),
         )
 
@@ -227,14 +227,6 @@ class Look:
         return max(recent, default=incident.resolved_at)
 
 
-def _has_ended_leases(records: Observed, now: datetime) -> bool:
-    """Whether labels are off because their leases ended, and not because every gate is closed."""
-    identity = records.identity
-    if identity is not None and (closed_history(identity) or clock_behind(identity.newest_at, now)) is not None:
-        return False
-    return bool(ended_leases([s for s in records.switches if not records.is_lost(s.source)], now))
-
-
 def automation_line(records: Observed, now: datetime) -> str:
     """Which labels may act alone at ``now``, in one sentence."""
     identity = records.identity
@@ -243,4 +235,4 @@ def automation_line(records: Observed, now: datetime) -> str:
     behind = None if identity is None else clock_behind(identity.newest_at, now)
     if behind is not None:
         return message.CLOCK_BEHIND
-    return automation_now((s for s in records.switches if not records.is_lost(s.source)), now)
+    return automation_now(records.present, now)

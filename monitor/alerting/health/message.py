@@ -27,7 +27,7 @@ from monitor.alerting.slack.blocks import (
 )
 from monitor.alerting.slack.links import Links
 from monitor.automation.state import GateReason, allowed_of_each
-from monitor.core.records import Incident, SwitchState
+from monitor.core.records import Identity, Incident, SwitchState
 from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean, count_of, duration, moment
 from monitor.story.label import people_words
@@ -128,11 +128,11 @@ def automation_now(switches: Iterable[SwitchState], now: datetime) -> str:
     return f"{still} {ended[0].upper()}{ended[1:]}{last}." if over else still
 
 
-def ended_leases(switches: Iterable[SwitchState], now: datetime) -> list[datetime]:
-    """When the leases ended of labels that are off because of that, in order."""
+def ended_leases(switches: Iterable[SwitchState], now: datetime, identity: Identity | None = None) -> list[datetime]:
+    """When the leases ended of labels that are off because of that, in order; none while every gate is closed."""
     return sorted(
         state.lease_until
-        for state, allowed in allowed_of_each(switches, now)
+        for state, allowed in allowed_of_each(switches, now, identity)
         if allowed.reason is GateReason.LEASE_ENDED and state.label is not None and state.lease_until is not None
     )
 

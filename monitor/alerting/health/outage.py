@@ -17,9 +17,9 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -46,21 +46,6 @@ PATIENCE_S = 30.0
 BETWEEN_TRIES_S = 0.1
 TRIED_NOTE, TRIED = "tried", 65_536
 """The key and the number of characters of a note that is stored and removed, to test that there is room."""
-
-
-class Recipient(NamedTuple):
-    """Who is notified that the monitor failed; ``repeat`` None: notified once."""
-
-    address: str
-    mention: str | None
-    repeat: timedelta | None = None
-
-
-def recipient_of(route: Route | None) -> Recipient | None:
-    """Whom a route notifies: in its channel, else through its receiver beside Slack."""
-    if route is None:
-        return None
-    return Recipient(route.addresses[0], route.mention if route.channel else None, route.repeat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +77,9 @@ def _own_file(settings: Settings) -> Path:
     return settings.report_dir.parent / NAME
 
 
-def report(settings: Settings, to: Recipient, flow: str, error: str, now: datetime) -> None:
-    """Report that the history cannot be used: once, then as often as the route repeats."""
-    sender = sender_to(settings, to.address)
+def report(settings: Settings, to: Route, flow: str, error: str, now: datetime) -> None:
+    """Report that the history cannot be used to the first address of a route: once, then as often as it repeats."""
+    sender = sender_to(settings, to.addresses[0])
     if sender is None:
         log.error("not sent: no token: %s", error)
         return
@@ -107,7 +92,7 @@ def sender_to(settings: Settings, address: str) -> Sender | None:
     return apprise_of(settings) if address.startswith(APPRISE) else sender_of(settings)
 
 
-def _report(settings: Settings, sender: Sender, to: Recipient, flow: str, error: str, now: datetime) -> None:
+def _report(settings: Settings, sender: Sender, to: Route, flow: str, error: str, now: datetime) -> None:
     """Send the message or a due reminder, unless another process has sent it."""
     outage = _read(settings) or Outage(since=now.isoformat())
     if outage.told and (to.repeat is None or now - datetime.fromisoformat(outage.told) < to.repeat):
@@ -129,9 +114,8 @@ def _report(settings: Settings, sender: Sender, to: Recipient, flow: str, error:
 def report_lost(settings: Settings, config: Config, what: str, error: HistoryLost) -> None:
     """Report a failure to the heartbeat, and send the message or a due reminder. ``what`` needed the history."""
     beat(settings.heartbeat_url, failed=str(error))
-    to = recipient_of(config.critical_route)
-    if to is not None:
-        report(settings, to, what, str(error), utc_now())
+    if config.critical_route is not None:
+        report(settings, config.critical_route, what, str(error), utc_now())
 
 
 def end(settings: Settings, store: Store, now: datetime) -> None:
@@ -197,14 +181,19 @@ def _unanswered(sender: Sender, outage: Outage, since: datetime) -> Sent | None:
     return sender.find(Delivery(id, "monitor", outage.channel, {}, created_at=since))
 
 
-def _message(settings: Settings, outage: Outage, to: Recipient, flow: str, error: str, now: datetime) -> Delivery:
+def _message(settings: Settings, outage: Outage, to: Route, flow: str, error: str, now: datetime) -> Delivery:
     since = datetime.fromisoformat(outage.since).astimezone(UTC)
     payload = message.history_down(
-        flow, error, since, now, channel=outage.channel if outage.ts else to.address, mention=to.mention,
+        flow, error, since, now, channel=outage.channel if outage.ts else to.addresses[0], mention=mention_of(to),
         repeat=to.repeat, number=outage.number, ttl_s=settings.gate_ttl_s,
     )  # fmt: skip
     made = delivery_of(payload, kind="monitor", now=since)  # from then on it may be in the channel
     return replace(made, operation="reply", root="outage") if outage.ts else made
+
+
+def mention_of(route: Route) -> str | None:
+    """Whom a message to the first address of a route calls: nobody beside Slack."""
+    return route.mention if route.channel else None
 
 
 def _root(outage: Outage) -> Sent | None:

@@ -105,11 +105,6 @@ def context(text: str) -> Block:
     return {"type": "context", "elements": [{"type": "mrkdwn", "text": cut(text, SECTION), "verbatim": True}]}
 
 
-def mention_block(mention: str | None) -> list[Block]:
-    """The paragraph that calls people; none without a mention."""
-    return [section(mention_text(mention))] if mention else []
-
-
 def without_mention(payload: Payload) -> Payload:
     """The payload without the end of its text and the paragraph that call people; what mentions nobody stays.
 
@@ -151,15 +146,10 @@ def post_of(
     change: str | None = None,
 ) -> Payload:
     """A message: header, whom it calls, paragraphs, buttons, small print; ``push`` is what a phone shows first."""
-    blocks = [*([header(top)] if top else []), *mention_block(mention), *(section(each) for each in paragraphs if each)]
-    blocks += [*buttons, *([context(footer)] if footer else [])]
     called = mention_text(mention)
+    blocks = [*([header(top)] if top else []), *(section(each) for each in (called, *paragraphs) if each)]
+    blocks += [*buttons, *([context(footer)] if footer else [])]
     text = f"{cut(push or top, FALLBACK - len(called))} {called}".strip()
-    return payload_of(channel, text, blocks, id, change)
-
-
-def payload_of(channel: str, text: str, blocks: list[Block], id: str, change: str | None = None) -> Payload:
-    """A payload for ``chat.postMessage`` with its delivery id."""
     return {"channel": channel, "text": text, "blocks": blocks, "metadata": metadata(id, change)}
 
 

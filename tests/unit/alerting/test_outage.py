@@ -21,9 +21,9 @@ from sqlalchemy.exc import OperationalError
 from monitor.alerting.health import message, outage
 from monitor.alerting.health.issues import failed_note, findings
 from monitor.alerting.health.look import observed
-from monitor.alerting.health.outage import Recipient
 from monitor.alerting.health.watchdog import is_not_running_reported, note_failure, watch_monitor, watch_runs
 from monitor.alerting.slack.client import SlackSender
+from monitor.config.model import Route
 from monitor.config.settings import Settings
 from monitor.context import Sent
 from monitor.core.records import Delivery, Note
@@ -37,7 +37,7 @@ from tests.fakes.world import CONFIG, World, make_world
 
 NOW = datetime(2026, 9, 2, 6, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-TO = Recipient("#ml-monitoring", None, timedelta(hours=24))
+TO = Route(channel="#ml-monitoring", repeat=timedelta(hours=24))
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +198,7 @@ def test_a_message_that_slack_refused_is_not_looked_for_and_goes_where_the_route
     settings = settings_with(world, workspace)
     workspace.fail("chat.postMessage", REFUSED)
     outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
-    outage.report(settings, TO._replace(address="#ml-oncall"), "calmon-watchdog", "gone", NOW + HOUR)
+    outage.report(settings, TO.model_copy(update={"channel": "#ml-oncall"}), "calmon-watchdog", "gone", NOW + HOUR)
     assert len(workspace.shown("ml-oncall")) == 1
     assert workspace.asked("conversations.history") == 0
 
