@@ -7,14 +7,15 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 
 from monitor.automation.segments import RUNS
 from monitor.config.counting import settings_of
-from monitor.config.model import Config
+from monitor.config.model import Config, SourceConfig
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.baseline import Baseline, References, references_under
+from monitor.core.baseline import References, references_under
 from monitor.core.counts import Counts, SegmentCounts, pool
 from monitor.core.maturity import Maturity
 from monitor.core.page_paths import drift_file
@@ -34,6 +35,7 @@ from monitor.core.records import (
     rows_gone,
     rows_replaced,
 )
+from monitor.core.rejection_records import Rejections
 from monitor.core.source_settings import Settings, changes, other_rows
 from monitor.evaluation.data import ByLabel, SourceData, WholeSource, WindowCounts, windows_needed
 from monitor.evaluation.evaluate import EVERYTHING_UP_TO, estimates_of
@@ -59,7 +61,6 @@ REFERENCE_SAMPLES = 4
 """The baseline's feature sample is so many times larger than the window's, so that it adds less noise."""
 ALLOWED_TO_GO = 0.02
 """Of a window that is read again so many rows may be gone: a few were corrected away. More, and nothing is restated."""
-Baselines = Mapping[str | None, Baseline]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,27 +89,18 @@ class WindowRead:
     truths: ByWindow
 
 
-def _truths(
-    config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime
-) -> tuple[ByWindow, RelationError | WarehouseFailed | None]:
-    """How complete truths are, or why it could not be read: the counts may be readable all the same."""
-    try:
-        return known_truths(config, warehouse, window, name, now), None
-    except (RelationError, WarehouseFailed) as error:
-        return {}, error
-
-
 def read_ahead(monitor: Monitor, window: Window, name: str) -> WindowRead:
     """Read one source in one window and store its counts, so that later windows can be judged at the same time.
 
     Raises what ``Warehouse.read`` raises.
     """
-    truths, failed = _truths(monitor.config, monitor.warehouse, window, name, monitor.clock())
-    reading = _from_warehouse(monitor, window, name, whole=True)
+    source = SourceWindows(monitor, name, store=True)
+    truths, failed = source.truths(window)
+    reading = source.from_warehouse(window)
     ahead = WindowRead(reading if failed is None else with_part_not_read(reading, DELAYS_FAILED, failed), truths)
-    before = monitor.store.load_reading(window.schedule, window.start, name)
-    if _measured_before(monitor, window, ahead.reading, before) is None:
-        read(monitor, window, name, baselines_of(monitor, name), store=True, reading=ahead.reading, before=before)
+    before = source.kept(window)
+    if source.measured_before(window, ahead.reading, before) is None:
+        source.read(window, ahead.reading, before=before)
     return ahead
 
 
@@ -159,56 +151,345 @@ def collect_one(
     fewer_rows: bool = False,
 ) -> Collected:  # fmt: skip
     """Read one source for one window; ``done`` is a reading that exists already and is not repeated."""
-    references = references_of(monitor, name)
-    baselines = references.baselines
-    switched = _followed(monitor, name)
-    restated: list[Collected] = []
+    source = SourceWindows(monitor, name, store)
     try:
-        known, failed = (
-            _truths(monitor.config, monitor.warehouse, window, name, monitor.clock())
-            if done is None
-            else (done.truths, None)
-        )
-        deleted: list[RejectedRows] = []
-        if store and reread:
-            restated = _restated(monitor, window, name, references, known, deleted)
-        read_again = any(each.data.current.window.end == window.start for each in restated) or any(deleted)
-        before = earlier(
-            monitor, window, name, baselines, store=store, reread=reread and not read_again, deleted=deleted
-        )
-        kept = monitor.store.load_reading(window.schedule, window.start, name)
-        reading = _from_warehouse(monitor, window, name, whole=True) if done is None else done.reading
-        gone = None if fewer_rows else _measured_before(monitor, window, reading, kept)
-        stays = kept if gone is not None else None
-        if stays is not None and gone is not None:
-            current = counts_of(window, stays, monitor.config, baselines)
-            stays = replace(stays, quality=_noted(stays.quality, [gone]))
-            if store:
-                monitor.store.save_reading(window, stays, monitor.clock())
-                _keep(monitor, window, stays, reading)
-            reading = replace(reading, quality=_noted(stays.quality, deleted), rows=stays.rows, segments={})
-        else:
-            reading, current = read(
-                monitor, window, name, baselines, store=store, reading=reading, failed=failed, before=kept,
-                deleted=deleted,
-            )  # fmt: skip
+        return source.collected(window, done, reread=reread, fewer_rows=fewer_rows)
     except (RelationError, WarehouseFailed) as error:
+        return source.not_read(window, error)
+
+
+@dataclass(frozen=True)
+class SourceWindows:
+    """One source: its windows as they are read from the warehouse, kept in the history, and read again.
+
+    With ``store`` what is read is also stored. Each method that reads the warehouse raises what ``Warehouse.read``
+    raises.
+    """
+
+    monitor: Monitor
+    name: str
+    store: bool = False
+
+    @cached_property
+    def source(self) -> SourceConfig:
+        """The configuration of the source."""
+        return self.monitor.config.sources[self.name]
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings by which its rows are counted."""
+        return settings_of(self.source)
+
+    @cached_property
+    def references(self) -> References:
+        """The newest baselines as its settings are now: of the same numbers, cut at today's `automate_at`."""
+        found = references_under(self.monitor.store.latest_baselines(self.name), self.settings)
+        return at_present_threshold(found, self.source, self.monitor.config.evaluation)
+
+    # --- from the warehouse and from the history
+
+    def from_warehouse(self, window: Window, *, whole: bool = True, segments: bool = True) -> Reading:
+        """The rows as they are now; ranks and ``whole`` rows, which are never stored, only if metrics need them."""
+        monitor = self.monitor
+        source = self.source if segments else self.source.model_copy(update={"segments": ()})
+        return audited(monitor, monitor.warehouse.read(self.name, source, window, now=monitor.clock(), whole=whole))
+
+    def truths(self, window: Window) -> tuple[ByWindow, RelationError | WarehouseFailed | None]:
+        """How complete truths are, or why it could not be read: the counts may be readable all the same."""
+        monitor = self.monitor
+        try:
+            return known_truths(monitor.config, monitor.warehouse, window, self.name, monitor.clock()), None
+        except (RelationError, WarehouseFailed) as error:
+            return {}, error
+
+    def kept(self, window: Window, *, segment_counts: bool = False) -> StoredReading | None:
+        """The stored reading of a window."""
+        store = self.monitor.store
+        return store.load_reading(window.schedule, window.start, self.name, segment_counts=segment_counts)
+
+    def stored_or_read(self, window: Window) -> WindowCounts:
+        """The counts of one window from the history, else from the warehouse as it is now; nothing is stored."""
+        kept = self.kept(window)
+        if kept is not None and self._still_holds(kept):
+            return self._counts_of(window, kept)
+        reading = self.from_warehouse(window, whole=False, segments=False)  # not needed here, and slow
+        counts = with_whole(reading)
+        return replace(counts, rejected=self._rejected_in(self._stored(reading, counts)))
+
+    def read(
+        self, window: Window, reading: Reading, *, failed: RelationError | WarehouseFailed | None = None,
+        before: StoredReading | None = None, judges: bool = True, deleted: Sequence[RejectedRows] = (),
+    ) -> tuple[Reading, WindowCounts]:  # fmt: skip
+        """A reading with what is to be said of it, and its counts for judging; with ``store`` it is stored.
+
+        ``failed`` says why the delays of truths could not be read. If most rows of ``before``, the reading so far, are
+        gone, the new one says so. Where the window is not judged again (``judges``), the parts that could not be read
+        when it was judged stay noted.
+        """
+        if failed is not None:
+            reading = with_part_not_read(reading, DELAYS_FAILED, failed)
+        known = None
+        if before is not None:
+            known = _alike(before, self.settings)
+            reading = _with_notes_of(reading, before, self.settings, judges=judges)
+            gone = self._deleted(window, reading, before)
+            gone = self._replaced(window, reading, before) if gone is None else gone
+            deleted = deleted if gone is None else (*deleted, gone)
+        reading = replace(reading, quality=_noted(reading.quality, deleted))
+        counts = with_whole(reading)
+        kept = self._stored(reading, counts)
+        kept = replace(kept, rejected=self._rejected_in(kept), last_read=_to_remember(reading, known))
+        self._save(window, kept)
+        return reading, replace(counts, rejected=kept.rejected)
+
+    # --- one window, with those that are judged with it
+
+    def collected(self, window: Window, done: WindowRead | None, *, reread: bool, fewer_rows: bool) -> Collected:
+        """The window as it is judged; ``done`` is a reading that exists already and is not repeated."""
+        known, failed = self.truths(window) if done is None else (done.truths, None)
+        deleted: list[RejectedRows] = []
+        restated = self._restated(window, known, deleted) if self.store and reread else []
+        read_again = any(each.data.current.window.end == window.start for each in restated) or any(deleted)
+        before = self._earlier(window, deleted, reread=reread and not read_again)
+        kept = self.kept(window)
+        reading = self.from_warehouse(window) if done is None else done.reading
+        gone = None if fewer_rows else self.measured_before(window, reading, kept)
+        if kept is not None and gone is not None:
+            reading, counts = self._as_it_was(window, reading, kept, gone, deleted)
+        else:
+            reading, counts = self.read(window, reading, failed=failed, before=kept, deleted=deleted)
+        data = self._data(window, reading, counts, known, before)
+        return Collected(data, reading, restated=tuple(restated), stays=gone is not None)
+
+    def not_read(self, window: Window, error: RelationError | WarehouseFailed) -> Collected:
+        """The window that could not be read, and why."""
         problem = problem_of(error)
-        if store:
-            unread = StoredReading(name, problem.value, str(error), last_read=_last_read_of(monitor, window, name))
-            monitor.store.save_reading(window, unread, monitor.clock())
+        self._save(window, StoredReading(self.name, problem.value, str(error), last_read=self._last_read(window)))
         data = SourceData(
-            name, WindowCounts(window), baselines=baselines, problem=problem, error=str(error), switched=switched,
-            references=references,
+            self.name, WindowCounts(window), baselines=self.references.baselines, problem=problem, error=str(error),
+            switched=self._followed(), references=self.references,
         )  # fmt: skip
         return Collected(data, None, timed_out=isinstance(error, WarehouseTimeout))
-    data = SourceData(
-        name, replace(current, maturity=known.get(window, {})), tuple(before), reading.segments, baselines,
-        reading.quality, reading.rows, switched=switched, past=_past(monitor, window, name),
-        baseline_segments=segments_of_baselines(monitor, window, baselines), references=references,
-        enabled=enabled_by_operators(monitor.store, monitor.config, name, window),
-    )  # fmt: skip
-    return Collected(data, reading, restated=tuple(restated), stays=stays is not None)
+
+    def measured_before(self, window: Window, reading: Reading, kept: StoredReading | None) -> RejectedRows | None:
+        """The note that a window was judged by these settings and has fewer rows now: what was measured of it stays."""
+        if kept is None or not self._still_holds(kept):
+            return None
+        gone = self._deleted(window, reading, kept)
+        return gone if self.monitor.store.judged(window.schedule, window.start, self.name) else None
+
+    def _as_it_was(
+        self, window: Window, reading: Reading, kept: StoredReading, gone: RejectedRows, deleted: list[RejectedRows]
+    ) -> tuple[Reading, WindowCounts]:
+        """What was measured of a window, with the note that rows of it are gone."""
+        counts = self._counts_of(window, kept)
+        kept = replace(kept, quality=_noted(kept.quality, [gone]))
+        self._save(window, kept)
+        self._note_gone(window, kept, reading)
+        return replace(reading, quality=_noted(kept.quality, deleted), rows=kept.rows, segments={}), counts
+
+    def _data(
+        self, window: Window, reading: Reading, counts: WindowCounts, known: ByWindow, before: Sequence[WindowCounts]
+    ) -> SourceData:
+        """The data of a window, as a run of that window finds them now."""
+        references = self.references
+        return SourceData(
+            self.name, replace(counts, maturity=known.get(window, {})), tuple(before), reading.segments,
+            references.baselines, reading.quality, reading.rows, switched=self._followed(), past=self._past(window),
+            baseline_segments=self._segments_of_baselines(window), references=references,
+            enabled=enabled_by_operators(self.monitor.store, self.monitor.config, self.name, window),
+        )  # fmt: skip
+
+    def _restated(self, window: Window, known: ByWindow, deleted: list[RejectedRows]) -> list[Collected]:
+        """The earlier windows whose truths came late, oldest first. All are read before the first is assembled.
+
+        Of a window that has fewer rows now, or fewer items with and without a truth, nothing is restated: its rows are
+        gone, which is no news of them. Such windows are added to ``deleted``.
+        """
+        readings = []
+        for past in to_restate(self.monitor, window, self.name, known):
+            kept = self.kept(past)
+            reading = self._read_again(past, known.get(past, {}).get(None), kept, deleted)
+            if reading is not None:
+                readings.append((past, *self.read(past, reading, before=kept)))
+        return [
+            Collected(self._data(past, reading, counts, known, self._earlier(past, [], reread=False)), reading)
+            for past, reading, counts in readings
+        ]
+
+    def _read_again(
+        self, past: Window, maturity: Maturity | None, kept: StoredReading | None, deleted: list[RejectedRows]
+    ) -> Reading | None:
+        """The rows of an earlier window as they are now; None if some of those that it had are gone."""
+        found = self.monitor.store.maturities(past.schedule, self.name, since=past.start, until=past.start)
+        judged = found.get((past.start, None))
+        if maturity is not None and judged is not None and maturity.items < (1 - ALLOWED_TO_GO) * judged.items:
+            deleted.append(rows_deleted(self.name, past, judged.items, maturity.items))
+            return None
+        reading = self.from_warehouse(past)
+        return None if self._lost(past, reading, kept, deleted) else reading
+
+    def _lost(self, past: Window, reading: Reading, kept: StoredReading | None, deleted: list[RejectedRows]) -> bool:
+        """Whether an earlier window has fewer rows now: it stays as it was, and is added to ``deleted``."""
+        gone = None if kept is None else self._deleted(past, reading, kept)
+        if kept is None or gone is None:
+            return False
+        self._note_gone(past, kept, reading)
+        deleted.append(gone)
+        return True
+
+    def _earlier(self, window: Window, deleted: list[RejectedRows], *, reread: bool) -> list[WindowCounts]:
+        """The earlier windows, newest first: from the history, else from the warehouse.
+
+        With ``reread`` the last one is read again if its rows have changed, since truths come late.
+        """
+        found = []
+        config = self.monitor.config
+        before = list(windows.before(window, windows_needed(config, window) - 1, config.zone))
+        if self.source.kind == "regression":
+            before = before[:1] if reread else []  # its rows are not stored, so nothing can be pooled
+        needs_segments = config.counts_segments(window.schedule) and bool(self.source.segments)
+        for position, past in enumerate(before):
+            kept = self.kept(past, segment_counts=needs_segments)
+            is_whole = kept is not None and (kept.segment_counts is not None or not needs_segments)
+            usable = kept if kept is not None and is_whole and self._still_holds(kept) else None
+            if usable is not None and (position > 0 or not reread or self._is_as_it_was(past, usable)):
+                found.append(self._counts_of(past, usable))
+                continue
+            # whole rows are never stored, but estimates of them are, and those of a window are replaced together
+            again = self.from_warehouse(past, whole=self.store and kept is not None)
+            if usable is not None and self._lost(past, again, usable, deleted):
+                found.append(self._counts_of(past, usable))
+            else:
+                found.append(self._late(past, again, kept))
+        return found
+
+    def _late(self, past: Window, again: Reading, kept: StoredReading | None) -> WindowCounts:
+        """The counts of an earlier window that was read again.
+
+        Late truths change its estimates; its verdicts are not changed.
+        """
+        reading, counts = self.read(past, again, before=kept, judges=False)
+        was_run = self.store and kept is not None and self.monitor.store.run_of(past, self.name) is not None
+        if was_run and kept is not None and kept.digest != self._stored(reading, counts).digest:
+            baselines = self.references.baselines
+            data = SourceData(self.name, with_whole(reading), segments=reading.segments, baselines=baselines)
+            self.monitor.store.replace_estimates(past, self.name, estimates_of(data, self.monitor.config))
+        return counts
+
+    # --- what is judged beside the rows
+
+    def _segments_of_baselines(self, window: Window) -> Mapping[str | None, SegmentCounts]:
+        """By label, the counts of its segments in its baseline; {} if no rule of the schedule compares segments."""
+        baselines = self.references.baselines
+        if not baselines or not self.monitor.config.counts_segments(window.schedule, compared=True):
+            return {}
+        kept = self.monitor.store.baseline_segments(self.name)
+        found = {label: kept.get((label, baseline.version), {}) for label, baseline in baselines.items()}
+        return segments_at_present_threshold(found, self.source)
+
+    def _past(self, window: Window) -> tuple[PastWindow, ...]:
+        """The stored windows of a year, if a rule accumulates evidence. Windows that were never read stay unread."""
+        config = self.monitor.config
+        accumulating = [rule for rule in config.rules_for(window.schedule) if rule.accumulates]
+        if not accumulating:
+            return ()
+        parts = any(rule.scope == "segments" or rule.measure == "ece" for rule in accumulating)
+        past = self.monitor.store.past_promises(self.name, window, LONGEST - 1, config.zone, segments=parts)
+        return of_the_same_evidence(past, self.settings)
+
+    def _followed(self) -> frozenset[str]:
+        """Labels that are judged even without rows, because they have a switch or an open incident."""
+        store = self.monitor.store
+        switched = {s.label for s in store.switches() if s.source == self.name}
+        broken = {i.label for i in store.unresolved_incidents(self.name)}
+        return frozenset(label for label in switched | broken if label is not None)
+
+    # --- rows that are gone
+
+    def _deleted(self, window: Window, reading: Reading, kept: StoredReading) -> RejectedRows | None:
+        """The note that rows of a window are gone since it was read before; None if (nearly) all are there."""
+        known = _alike(kept, self.settings)
+        there = reading.rows + _set_aside(reading)
+        if known is None or there >= (1 - ALLOWED_TO_GO) * known.rows:
+            return None
+        return rows_deleted(self.name, window, known.rows, there)
+
+    def _replaced(self, window: Window, reading: Reading, kept: StoredReading) -> RejectedRows | None:
+        """The note that rows of a window are gone or have another score, though as many are there; None if hardly any.
+
+        Of a label, each score and decision can only have more rows than before, as truths come late, if none is gone.
+        """
+        if not self._still_holds(kept) or reading.rest is not None or reading.is_audited:
+            return None
+        of_labels = ((label, counts) for label, counts in kept.labels.items() if label is not None)
+        gone = sum(_fewer(counts, reading.labels.get(label)) for label, counts in of_labels) - _set_aside(reading)
+        if gone <= ALLOWED_TO_GO * kept.rows:
+            return None
+        return rows_replaced(self.name, window, kept.rows, kept.rows - gone)
+
+    def _note_gone(self, past: Window, kept: StoredReading, reading: Reading) -> None:
+        """Note with a window that stays as it was measured that most of its rows are gone, if they are."""
+        gone = tuple(_gone(reading, kept, self.settings))
+        if gone:
+            before = tuple(each for each in kept.quality if each.reason != ROWS_GONE)
+            self._save(past, replace(kept, quality=(*before, *gone)))
+
+    def _last_read(self, window: Window) -> LastRead | None:
+        """What was read of a window before a reading that failed; None if nothing was."""
+        kept = self.kept(window) if self.store else None
+        known = None if kept is None else _most_rows_of(kept)
+        return known if known is not None and known.rows else None
+
+    # --- in the history
+
+    def _save(self, window: Window, kept: StoredReading) -> None:
+        if self.store:
+            self.monitor.store.save_reading(window, kept, self.monitor.clock())
+
+    def _stored(self, reading: Reading, counts: WindowCounts) -> StoredReading:
+        """The form in which the history keeps a reading; ``counts`` are those of :func:`with_whole`."""
+        with_parts = self.monitor.config.counts_segments(reading.window.schedule)
+        rows = counts.whole.digest() if reading.numbers is not None else ""
+        return StoredReading(
+            source=self.name, state="ok", error=None, labels=counts.labels, versions=reading.versions,
+            quality=reading.quality, rows=reading.rows, digest=self._digest(counts.labels, rows),
+            cells=reading.rejected, segments=counts.segments,
+            segment_counts=counts.segment_counts if with_parts else None,
+            fingerprint=reading.fingerprint, settings=self.settings,
+        )  # fmt: skip
+
+    def _digest(self, labels: ByLabel, rows: str = "") -> str:
+        """A hash of the counts and of the settings by which they were read: `automate_at`, for one, changes them."""
+        config = self.source
+        acts_at = sorted((name, own.automate_at) for name, own in config.labels.items() if own.automate_at is not None)
+        settings = json.dumps(config.model_dump(mode="json", include=_READ_BY | config.SHAPE), sort_keys=True)
+        text = " ".join(f"{label!r}:{labels[label].digest()}" for label in sorted(labels, key=str))
+        return hashlib.sha256(f"{settings} {acts_at} {rows} {text}".encode()).hexdigest()[:16]
+
+    def _still_holds(self, kept: StoredReading) -> bool:
+        """Whether the present configuration would have read the same counts as a stored reading."""
+        return kept.state == "ok" and kept.digest == self._digest(kept.labels)
+
+    def _is_as_it_was(self, window: Window, kept: StoredReading) -> bool:
+        """Whether the warehouse still has the rows of a stored reading; the scan is much cheaper than reading them."""
+        if kept.fingerprint is None:
+            return False
+        monitor = self.monitor
+        return kept.fingerprint == monitor.warehouse.fingerprint(self.name, self.source, window, now=monitor.clock())
+
+    def _rejected_in(self, kept: StoredReading) -> Rejections:
+        return rejected_in(kept, self.monitor.config, self.references.baselines)
+
+    def _counts_of(self, window: Window, kept: StoredReading) -> WindowCounts:
+        """The counts of a stored reading for judging by this configuration."""
+        return WindowCounts(
+            window, kept.labels, kept.versions, rejected=self._rejected_in(kept), segments=kept.segments,
+            segment_counts=kept.segment_counts or {}, not_read=frozenset(parts_not_read(kept.quality)),
+        )  # fmt: skip
+
+
+_READ_BY = {"relation", "kind", "score", "score_is", "columns", "window_on", "automate_at"}
 
 
 def _noted(quality: Iterable[RejectedRows], notes: Iterable[RejectedRows]) -> tuple[RejectedRows, ...]:
@@ -221,90 +502,9 @@ def _noted(quality: Iterable[RejectedRows], notes: Iterable[RejectedRows]) -> tu
     return tuple(found.values())
 
 
-def _measured_before(
-    monitor: Monitor, window: Window, reading: Reading, kept: StoredReading | None
-) -> RejectedRows | None:
-    """The note that a window was judged by these settings and has fewer rows now: what was measured of it stays."""
-    if kept is None or not _still_holds(monitor, kept):
-        return None
-    gone = _deleted(monitor, window, reading, kept)
-    return gone if monitor.store.judged(window.schedule, window.start, reading.source) else None
-
-
-def _restated(
-    monitor: Monitor, window: Window, name: str, references: References, known: ByWindow, deleted: list[RejectedRows]
-) -> list[Collected]:
-    """The earlier windows whose truths came late, oldest first. All are read before the first is assembled.
-
-    Of a window that has fewer rows now, or fewer items with and without a truth, nothing is restated: its rows are
-    gone, which is no news of them. Such windows are added to ``deleted``.
-    """
-    readings = []
-    for past in to_restate(monitor, window, name, known):
-        kept = monitor.store.load_reading(past.schedule, past.start, name)
-        reading = _read_again(monitor, past, name, known.get(past, {}).get(None), kept, deleted)
-        if reading is not None:
-            found = read(monitor, past, name, references.baselines, store=True, reading=reading, before=kept)
-            readings.append((past, *found))
-    return [
-        Collected(_data_of_restated(monitor, each, name, references, known, counts, reading), reading)
-        for each, reading, counts in readings
-    ]
-
-
-def _read_again(
-    monitor: Monitor, past: Window, name: str, maturity: Maturity | None, kept: StoredReading | None,
-    deleted: list[RejectedRows],
-) -> Reading | None:  # fmt: skip
-    """The rows of an earlier window as they are now; None if some of those that it had are gone."""
-    judged = monitor.store.maturities(past.schedule, name, since=past.start, until=past.start).get((past.start, None))
-    if maturity is not None and judged is not None and maturity.items < (1 - ALLOWED_TO_GO) * judged.items:
-        deleted.append(rows_deleted(name, past, judged.items, maturity.items))
-        return None
-    reading = _from_warehouse(monitor, past, name, whole=True)
-    gone = None if kept is None else _deleted(monitor, past, reading, kept)
-    if kept is None or gone is None:
-        return reading
-    _keep(monitor, past, kept, reading)
-    deleted.append(gone)
-    return None
-
-
-def _keep(monitor: Monitor, past: Window, kept: StoredReading, reading: Reading) -> None:
-    """Note with a window that stays as it was measured that most of its rows are gone, if they are."""
-    gone = tuple(_gone(reading, kept, settings_of(monitor.config.sources[kept.source])))
-    if gone:
-        before = tuple(each for each in kept.quality if each.reason != ROWS_GONE)
-        monitor.store.save_reading(past, replace(kept, quality=(*before, *gone)), monitor.clock())
-
-
-def _from_warehouse(monitor: Monitor, window: Window, name: str, *, whole: bool) -> Reading:
-    source = monitor.config.sources[name]
-    return audited(monitor, monitor.warehouse.read(name, source, window, now=monitor.clock(), whole=whole))
-
-
-def _deleted(monitor: Monitor, window: Window, reading: Reading, kept: StoredReading) -> RejectedRows | None:
-    """The note that rows of a window are gone since it was read before; None if they are all there, or nearly all."""
-    known = _alike(kept, settings_of(monitor.config.sources[reading.source]))
-    there = reading.rows + sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
-    if known is None or there >= (1 - ALLOWED_TO_GO) * known.rows:
-        return None
-    return rows_deleted(reading.source, window, known.rows, there)
-
-
-def _replaced(monitor: Monitor, window: Window, reading: Reading, kept: StoredReading) -> RejectedRows | None:
-    """The note that rows of a window are gone or have another score, though as many are there; None if nearly none is.
-
-    Of a label, each score and decision can only have more rows than before, as truths come late, if none is gone.
-    """
-    if not _still_holds(monitor, kept) or reading.rest is not None or reading.is_audited:
-        return None
-    set_aside = sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
-    fewer = (_fewer(counts, reading.labels.get(label)) for label, counts in kept.labels.items() if label is not None)
-    gone = sum(fewer) - set_aside
-    if gone <= ALLOWED_TO_GO * kept.rows:
-        return None
-    return rows_replaced(reading.source, window, kept.rows, kept.rows - gone)
+def _set_aside(reading: Reading) -> int:
+    """The rows of the window that do not count."""
+    return sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
 
 
 def _fewer(before: Counts, now: Counts | None) -> int:
@@ -318,21 +518,6 @@ def _keys(counts: Counts) -> list[int]:
     return found
 
 
-def _data_of_restated(
-    monitor: Monitor, past: Window, name: str, references: References, known: ByWindow, counts: WindowCounts,
-    reading: Reading,
-) -> SourceData:  # fmt: skip
-    """The data of a window that was read again, as a run of that window would find them now."""
-    baselines = references.baselines
-    before = earlier(monitor, past, name, baselines, store=True, reread=False)
-    return SourceData(
-        name, replace(counts, maturity=known.get(past, {})), tuple(before), reading.segments, baselines,
-        reading.quality, reading.rows, switched=_followed(monitor, name), past=_past(monitor, past, name),
-        baseline_segments=segments_of_baselines(monitor, past, baselines), references=references,
-        enabled=enabled_by_operators(monitor.store, monitor.config, name, past),
-    )  # fmt: skip
-
-
 def enabled_by_operators(
     store: Store, config: Config, source: str, window: Window
 ) -> Mapping[str | None, Sequence[datetime]]:
@@ -344,78 +529,6 @@ def enabled_by_operators(
         if event.kind == "enabled" and event.actor not in RUNS.values():
             found.setdefault(event.label, []).append(event.at)
     return found
-
-
-def baselines_of(monitor: Monitor, name: str) -> Baselines:
-    """The newest baselines of a source that may be compared with, by label: see :func:`references_of`."""
-    return references_of(monitor, name).baselines
-
-
-def references_of(monitor: Monitor, name: str) -> References:
-    """The newest baselines of a source as its settings are now: of the same numbers, cut at today's `automate_at`."""
-    source = monitor.config.sources[name]
-    found = references_under(monitor.store.latest_baselines(name), settings_of(source))
-    return at_present_threshold(found, source, monitor.config.evaluation)
-
-
-def segments_of_baselines(monitor: Monitor, window: Window, baselines: Baselines) -> Mapping[str | None, SegmentCounts]:
-    """By label, the counts of its segments in its baseline; {} if no rule of the schedule compares segments."""
-    source = next((baseline.source for baseline in baselines.values()), None)
-    if source is None or not monitor.config.counts_segments(window.schedule, compared=True):
-        return {}
-    kept = monitor.store.baseline_segments(source)
-    found = {label: kept.get((label, baseline.version), {}) for label, baseline in baselines.items()}
-    return segments_at_present_threshold(found, monitor.config.sources[source])
-
-
-def _past(monitor: Monitor, window: Window, name: str) -> tuple[PastWindow, ...]:
-    """The stored windows of a year, if a rule accumulates evidence. Windows that were never read stay unread."""
-    config = monitor.config
-    accumulating = [rule for rule in config.rules_for(window.schedule) if rule.accumulates]
-    if not accumulating:
-        return ()
-    parts = any(rule.scope == "segments" or rule.measure == "ece" for rule in accumulating)
-    past = monitor.store.past_promises(name, window, LONGEST - 1, config.zone, segments=parts)
-    return of_the_same_evidence(past, settings_of(config.sources[name]))
-
-
-def _followed(monitor: Monitor, name: str) -> frozenset[str]:
-    """Labels that are judged even without rows, because they have a switch or an open incident."""
-    switched = {s.label for s in monitor.store.switches() if s.source == name}
-    broken = {i.label for i in monitor.store.unresolved_incidents(name)}
-    return frozenset(label for label in switched | broken if label is not None)
-
-
-def read(
-    monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, whole: bool = False,
-    reading: Reading | None = None, failed: RelationError | WarehouseFailed | None = None,
-    before: StoredReading | None = None, judges: bool = True, deleted: Sequence[RejectedRows] = (),
-) -> tuple[Reading, WindowCounts]:  # fmt: skip
-    """Read one window of one source; with ``store`` also store it. Returns the reading and its counts for judging.
-
-    Ranks and ``whole`` rows, which are never stored, are read only if metrics need them. With ``reading`` the warehouse
-    is not read. ``failed`` says why the delays of truths could not be read. If most rows of ``before``, the reading
-    so far, are gone, the new one says so. Where the window is not judged again (``judges``), the parts that could not
-    be read when it was judged stay noted.
-    """
-    if reading is None:
-        reading = _from_warehouse(monitor, window, name, whole=whole)
-    if failed is not None:
-        reading = with_part_not_read(reading, DELAYS_FAILED, failed)
-    known = None
-    if before is not None:
-        settings = settings_of(monitor.config.sources[name])
-        known = _alike(before, settings)
-        reading = _with_notes_of(reading, before, settings, judges=judges)
-        gone = _deleted(monitor, window, reading, before)
-        gone = _replaced(monitor, window, reading, before) if gone is None else gone
-        deleted = deleted if gone is None else (*deleted, gone)
-    reading = replace(reading, quality=_noted(reading.quality, deleted))
-    counts = with_whole(reading)
-    kept = replace(kept_of(monitor, reading, baselines, counts), last_read=_to_remember(reading, known))
-    if store:
-        monitor.store.save_reading(window, kept, monitor.clock())
-    return reading, replace(counts, rejected=kept.rejected)
 
 
 def _with_notes_of(reading: Reading, before: StoredReading, now: Settings, *, judges: bool) -> Reading:
@@ -433,7 +546,7 @@ def _parts_noted(reading: Reading, before: StoredReading) -> Iterator[RejectedRo
 def _gone(reading: Reading, before: StoredReading, now: Settings) -> Iterator[RejectedRows]:
     """That most rows are gone; not those that are rejected now, or that other settings leave out or count elsewhere."""
     known = _alike(before, now)
-    there = reading.rows + sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
+    there = reading.rows + _set_aside(reading)
     if known is not None and 2 * there < known.rows:
         yield rows_gone(reading.source, known.rows, reading.rows)
 
@@ -454,35 +567,6 @@ def _most_rows_of(before: StoredReading) -> LastRead:
 def _to_remember(reading: Reading, known: LastRead | None) -> LastRead | None:
     """What must be stored with a reading so that a later one can say that rows are gone; None: its own rows say it."""
     return known if known is not None and 2 * reading.rows < known.rows else None
-
-
-def _last_read_of(monitor: Monitor, window: Window, name: str) -> LastRead | None:
-    """What was read of a window before a reading that failed; None if nothing was."""
-    kept = monitor.store.load_reading(window.schedule, window.start, name)
-    known = None if kept is None else _most_rows_of(kept)
-    return known if known is not None and known.rows else None
-
-
-def kept_of(
-    monitor: Monitor, reading: Reading, baselines: Baselines, counts: WindowCounts | None = None
-) -> StoredReading:
-    """The part of a reading that the history keeps, with the conclusions from its rejected rows.
-
-    ``counts`` are those of :func:`with_whole`, where they were made already.
-    """
-    kept = stored(monitor, reading, counts)
-    return replace(kept, rejected=rejected_in(kept, monitor.config, baselines))
-
-
-def stored_or_read(monitor: Monitor, window: Window, name: str, baselines: Baselines) -> WindowCounts:
-    """The counts of one window from the history, else from the warehouse as it is now; nothing is stored."""
-    kept = monitor.store.load_reading(window.schedule, window.start, name)
-    if kept is not None and _still_holds(monitor, kept):
-        return counts_of(window, kept, monitor.config, baselines)
-    source = monitor.config.sources[name].model_copy(update={"segments": ()})  # not needed here, and slow
-    reading = audited(monitor, monitor.warehouse.read(name, source, window, now=monitor.clock(), whole=False))
-    counts = with_whole(reading)
-    return replace(counts, rejected=rejected_in(stored(monitor, reading, counts), monitor.config, baselines))
 
 
 def with_whole(reading: Reading) -> WindowCounts:
@@ -509,91 +593,6 @@ def by_label(segments: Mapping[Segment, Mapping[str, Counts]]) -> dict[str | Non
         for label, counts in labels.items():
             found.setdefault(label, {})[segment] = counts
     return found
-
-
-def stored(monitor: Monitor, reading: Reading, counts: WindowCounts | None = None) -> StoredReading:
-    """The form in which the history keeps a reading; ``counts`` as in :func:`kept_of`."""
-    counts = with_whole(reading) if counts is None else counts
-    with_parts = monitor.config.counts_segments(reading.window.schedule)
-    rows = counts.whole.digest() if reading.numbers is not None else ""
-    return StoredReading(
-        source=reading.source, state="ok", error=None, labels=counts.labels, versions=reading.versions,
-        quality=reading.quality, rows=reading.rows, digest=_digest(monitor, reading.source, counts.labels, rows),
-        cells=reading.rejected, segments=counts.segments, segment_counts=counts.segment_counts if with_parts else None,
-        fingerprint=reading.fingerprint, settings=settings_of(monitor.config.sources[reading.source]),
-    )  # fmt: skip
-
-
-_READ_BY = {"relation", "kind", "score", "score_is", "columns", "window_on", "automate_at"}
-
-
-def _digest(monitor: Monitor, source: str, labels: ByLabel, rows: str = "") -> str:
-    """A hash of the counts and of the settings by which they were read: `automate_at`, for one, changes the counts."""
-    config = monitor.config.sources[source]
-    acts_at = sorted((name, own.automate_at) for name, own in config.labels.items() if own.automate_at is not None)
-    settings = json.dumps(config.model_dump(mode="json", include=_READ_BY | config.SHAPE), sort_keys=True)
-    text = " ".join(f"{label!r}:{labels[label].digest()}" for label in sorted(labels, key=str))
-    return hashlib.sha256(f"{settings} {acts_at} {rows} {text}".encode()).hexdigest()[:16]
-
-
-def _still_holds(monitor: Monitor, kept: StoredReading) -> bool:
-    """Whether the present configuration would have read the same counts as a stored reading."""
-    return kept.state == "ok" and kept.digest == _digest(monitor, kept.source, kept.labels)
-
-
-def poolable(config: Config, window: Window) -> list[Window]:
-    """The earlier windows that may be pooled or compared with a window, newest first."""
-    return list(windows.before(window, windows_needed(config, window) - 1, config.zone))
-
-
-def earlier(
-    monitor: Monitor, window: Window, name: str, baselines: Baselines, *, store: bool, reread: bool,
-    deleted: list[RejectedRows] | None = None,
-) -> list[WindowCounts]:  # fmt: skip
-    """The earlier windows, newest first: from the history, else from the warehouse.
-
-    With ``reread`` the last one is read again if its rows have changed, since truths come late. Raises what
-    ``Warehouse.read`` raises.
-    """
-    found = []
-    before = poolable(monitor.config, window)
-    if monitor.config.sources[name].kind == "regression":
-        before = before[:1] if reread else []  # its rows are not stored, so nothing can be pooled
-    needs_segments = monitor.config.counts_segments(window.schedule) and bool(monitor.config.sources[name].segments)
-    for position, past in enumerate(before):
-        kept = monitor.store.load_reading(past.schedule, past.start, name, segment_counts=needs_segments)
-        usable = (
-            kept is not None and _still_holds(monitor, kept) and (kept.segment_counts is not None or not needs_segments)
-        )
-        if kept is not None and usable and (position > 0 or not reread or _is_as_it_was(monitor, past, kept)):
-            found.append(counts_of(past, kept, monitor.config, baselines))
-            continue
-        # whole rows are never stored, but estimates of them are, and those of a window are replaced together
-        again = _from_warehouse(monitor, past, name, whole=store and kept is not None)
-        gone = _deleted(monitor, past, again, kept) if kept is not None and usable else None
-        if kept is not None and gone is not None:
-            found.append(counts_of(past, kept, monitor.config, baselines))
-            if store:
-                _keep(monitor, past, kept, again)
-            if deleted is not None:
-                deleted.append(gone)
-            continue
-        reading, counts = read(monitor, past, name, baselines, store=store, reading=again, before=kept, judges=False)
-        found.append(counts)
-        was_run = store and kept is not None and monitor.store.run_of(past, name) is not None
-        if was_run and kept is not None and kept.digest != stored(monitor, reading).digest:
-            # late truths change the estimates of the window before; its verdicts are not changed
-            data = SourceData(name, with_whole(reading), segments=reading.segments, baselines=baselines)
-            monitor.store.replace_estimates(past, name, estimates_of(data, monitor.config))
-    return found
-
-
-def _is_as_it_was(monitor: Monitor, window: Window, kept: StoredReading) -> bool:
-    """Whether the warehouse still has the rows of a stored reading; the scan is much cheaper than reading them."""
-    if kept.fingerprint is None:
-        return False
-    source = monitor.config.sources[kept.source]
-    return kept.fingerprint == monitor.warehouse.fingerprint(kept.source, source, window, now=monitor.clock())
 
 
 def feature_shifts(
@@ -634,14 +633,3 @@ def _most_rows(labels: ByLabel) -> int:
 def report_path(monitor: Monitor, window: Window, source: str) -> Path:
     """The path of the drift report of one source and window."""
     return monitor.settings.report_dir / window.schedule / window.name / drift_file(source)
-
-
-def counts_of(
-    window: Window, kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]
-) -> WindowCounts:
-    """The counts of a stored reading for judging by this configuration."""
-    rejected = rejected_in(kept, config, baselines)
-    return WindowCounts(
-        window, kept.labels, kept.versions, rejected=rejected, segments=kept.segments,
-        segment_counts=kept.segment_counts or {}, not_read=frozenset(parts_not_read(kept.quality)),
-    )  # fmt: skip

@@ -19,7 +19,7 @@ from monitor.evaluation.baseline_checks import AROUND, Between, Concern, Limits,
 from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.estimates import ece_of, generator
 from monitor.evaluation.week_spread import compared_by, spreads_of
-from monitor.operations.collect import baselines_of, read, stored_or_read
+from monitor.operations.collect import SourceWindows
 from monitor.warehouse.reader import RelationError, WarehouseFailed, WarehouseTimeout
 
 
@@ -172,21 +172,19 @@ class _Seen:
 
 def _seen(monitor: Monitor, source: str, first: Window, last: Window) -> _Seen:
     """Read the weeks of the span, oldest first, and those around it, which may come from the history."""
-    zone, baselines = monitor.config.zone, baselines_of(monitor, source)
+    zone, of_source = monitor.config.zone, SourceWindows(monitor, source, store=True)
     inside: list[WindowCounts] = []
     by_version: dict[str, dict[str, list[Counts]]] = {}
     for window in windows.span(first, last, zone):
-        reading, counts = read(monitor, window, source, baselines, store=True)
+        reading, counts = of_source.read(window, of_source.from_warehouse(window, whole=False))
         inside.append(counts)
         for (column, version), labels in reading.segments.items():
             for label, part in labels.items() if column == "model_version" else ():
                 by_version.setdefault(label, {}).setdefault(version, []).append(part)
     if monitor.config.sources[source].kind == "regression":
         return _Seen(tuple(inside), (), (), {})
-    before = [
-        stored_or_read(monitor, window, source, baselines) for window in reversed(windows.before(first, AROUND, zone))
-    ]
-    after = [stored_or_read(monitor, window, source, baselines) for window in _following(monitor, last)]
+    before = [of_source.stored_or_read(window) for window in reversed(windows.before(first, AROUND, zone))]
+    after = [of_source.stored_or_read(window) for window in _following(monitor, last)]
     return _Seen(tuple(inside), tuple(before), tuple(after), by_version)
 
 
