@@ -15,7 +15,18 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
-from monitor.warehouse.dialects import DAY_S, FIXED_POINT, CountsBits, Expression, Kind, as_it_is, nearest, utc_text
+from monitor.warehouse.dialects import (
+    DAY_S,
+    FIXED_POINT,
+    ONE,
+    ZERO,
+    CountsBits,
+    Expression,
+    Kind,
+    as_it_is,
+    nearest,
+    utc_text,
+)
 
 _AFTER_CANCEL_S = 1
 _DRIVER = "clickhousedb+connect"
@@ -44,11 +55,11 @@ class ClickHouse(CountsBits):
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Whether a value is NaN."""
-        return sa.func.isNaN(self.number(column, as_it_is(kind))) == sa.literal_column("1")
+        return sa.func.isNaN(self.number(column, as_it_is(kind))) == ONE
 
     def above(self, number: Expression, limit: Expression) -> Expression:
         """Whether a number is above a limit; NaN is."""
-        return sa.or_(number > limit, sa.func.isNaN(number) == sa.literal_column("1"))
+        return sa.or_(number > limit, sa.func.isNaN(number) == ONE)
 
     def cell(self, score: Expression) -> Expression:
         """NULL for what has no cell: ClickHouse may compute it of rows that are left out, too."""
@@ -81,7 +92,7 @@ class ClickHouse(CountsBits):
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """In whole numbers of 128 or 256 bits: a sum of 64 bits would overflow without an error."""
         # a NULL may hide a NaN, which cannot be cast to a whole number
-        number = sa.func.coalesce(nearest(value), sa.literal_column("0"))
+        number = sa.func.coalesce(nearest(value), ZERO)
         whole = sa.func.toInt128(number) if bounded else sa.func.toInt256(number)
         return sa.func.toFloat64(sa.func.sum(whole)) / FIXED_POINT
 

@@ -15,6 +15,8 @@ from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
     DAY_S,
     FIXED_POINT,
+    ONE,
+    ZERO,
     Expression,
     Kind,
     Named,
@@ -124,7 +126,7 @@ class Trino(_Ieee):
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """30 bits of the hash of the row as text: every value, or a character that no text has for NULL, and a sign."""
-        no_value, end = sa.func.chr(sa.literal_column("0")), sa.func.chr(sa.literal_column("1"))
+        no_value, end = sa.func.chr(ZERO), sa.func.chr(ONE)
         texts = (sa.func.coalesce(sa.cast(column, sa.VARCHAR()), no_value) for column, _ in columns)
         row = sa.func.concat(*(part for text in texts for part in (text, end)))
         hashed = sa.func.from_big_endian_64(sa.func.xxhash64(sa.func.to_utf8(row)))
@@ -156,7 +158,7 @@ class Redshift(OfTexts):
 
         Values are hashed as they are, since a double as text would lose digits.
         """
-        hashes = (sa.func.coalesce(sa.func.fnv_hash(column), sa.literal_column("0")) for column, _ in columns)
+        hashes = (sa.func.coalesce(sa.func.fnv_hash(column), ZERO) for column, _ in columns)
         texts: Iterator[Expression] = (sa.cast(each, sa.VARCHAR(20)) for each in hashes)
         row = reduce(lambda one, other: one.concat(sa.literal_column("','", sa.VARCHAR())).concat(other), texts)
         return sa.func.fnv_hash(row, type_=sa.BigInteger)

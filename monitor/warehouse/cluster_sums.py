@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, Subquery
 
 from monitor.core.records import WHERES
-from monitor.warehouse.dialects import Expression
-from monitor.warehouse.row_levels import ONE, ZERO, RowLevels
+from monitor.warehouse.dialects import ONE, ZERO, Expression
+from monitor.warehouse.row_levels import RowLevels
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import ScorePlace
 from monitor.warehouse.cluster_sums import ClusterStatements
-from monitor.warehouse.dialects import Expression
-from monitor.warehouse.row_levels import EMPTY, LONGEST_LABEL, ONE, ZERO, whole_number
+from monitor.warehouse.dialects import EMPTY, ONE, ZERO, Expression
+from monitor.warehouse.row_levels import LONGEST_LABEL, whole_number
 
 _CELL: Expression = sa.literal_column("109951163.0e0")  # a cell of scores and its square, in steps of 2^-40
 _CELLS: Expression = sa.literal_column("10995.0e0")

@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import LABEL_BYTES, Window
 from monitor.inference.delays import full_days
-from monitor.warehouse.dialects import Arrays
-from monitor.warehouse.row_levels import ONE, ZERO, whole_number
+from monitor.warehouse.dialects import ONE, ZERO, Arrays
+from monitor.warehouse.row_levels import whole_number
 from monitor.warehouse.unresolved import UnresolvedStatements
 
 _NO_DATE = -1  # a truth without a date: it is known, but not since when

@@ -48,6 +48,9 @@ _KINDS: Mapping[str, Kind] = {
 Expression = sa.ColumnElement[Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
+ONE: Expression = sa.literal_column("1")
+ZERO: Expression = sa.literal_column("0")
+EMPTY: Expression = sa.literal_column("''")
 FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
 BITS = 62
 """How many labels fit, as bits, into one signed whole number of 64 bits."""
@@ -307,7 +310,7 @@ class CountsBits(Dialect):
             part, following = names[first : first + BITS], names[first + BITS : first + BITS + 1]
             within = [*([text >= part[0]] if first else []), *(text < name for name in following)]
             bit = sa.case((sa.and_(*within), _bit_of(text, part))) if within else _bit_of(text, part)
-            left -= sa.func.coalesce(self.bit_count(sa.func.bit_or(bit)), sa.literal_column("0"))
+            left -= sa.func.coalesce(self.bit_count(sa.func.bit_or(bit)), ZERO)
         return left
 
     def bit_count(self, number: Expression) -> Expression:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from monitor.config.model import SourceConfig
 from monitor.config.relation import Relation, is_files
 from monitor.warehouse.checks import Layout, find, labels_of, no_labels_of
-from monitor.warehouse.dialects import Dialect, Expression
+from monitor.warehouse.dialects import ONE, ZERO, Dialect, Expression
 from monitor.warehouse.relation import RelationProblem
 from monitor.warehouse.shapes import joined_layout, read, same, truth_of
 
@@ -26,7 +26,6 @@ LOOKED_AT = 100
 """So many ids of predictions that meet no truth are looked for in another writing."""
 LONGEST_ID = 12
 """Numbers of up to so many digits are looked for with zeros in front."""
-_ONE: Expression = sa.literal_column("1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ def rows_replaced(
     layout, _ = found
     keys = sa.select(*_keys(layout), sa.func.count().label("n")).where(layout.expression("item").is_not(None))
     items = keys.select_from(layout.relation).group_by(*_keys(layout)).subquery("items")
-    beyond = sa.func.coalesce(sa.func.sum(items.c.n - _ONE), sa.literal_column("0"))
+    beyond = sa.func.coalesce(sa.func.sum(items.c.n - ONE), ZERO)
     return int(connection.execute(sa.select(beyond)).scalar_one())
 
 
@@ -135,7 +134,7 @@ def _ties(connection: sa.Connection, source: SourceConfig, layout: Layout, diale
     value = dialect.ordered(dialect.text(layout.expression(said))).label("said")
     ranked = sa.select(*within, value, place.label("place")).select_from(layout.relation).subquery("ranked_rows")
     keys = [ranked.c[each.name] for each in within]
-    newest = sa.select(*keys).where(ranked.c.place == _ONE).group_by(*keys)
+    newest = sa.select(*keys).where(ranked.c.place == ONE).group_by(*keys)
     tied = newest.having(sa.func.min(ranked.c.said) != sa.func.max(ranked.c.said)).subquery("tied")
     return int(connection.execute(sa.select(sa.func.count()).select_from(tied)).scalar_one())
 
@@ -167,14 +166,14 @@ def join_of(
     ).select_from(one.join(other, equal, isouter=True)).group_by(*keys_of_one, one.c.n).subquery("met")  # fmt: skip
     rows = {
         "none": sa.case((met.c.truths.is_(None), met.c.n)),
-        "one": sa.case((met.c.truths == _ONE, met.c.n)),
-        "several": sa.case((met.c.truths > _ONE, met.c.n)),
+        "one": sa.case((met.c.truths == ONE, met.c.n)),
+        "several": sa.case((met.c.truths > ONE, met.c.n)),
         "pairs": met.c.ids,
-        "met": sa.case((met.c.ids > sa.literal_column("0"), _ONE)),
+        "met": sa.case((met.c.ids > ZERO, ONE)),
     }
-    sums = [sa.func.coalesce(sa.func.sum(value), sa.literal_column("0")).label(each) for each, value in rows.items()]
+    sums = [sa.func.coalesce(sa.func.sum(value), ZERO).label(each) for each, value in rows.items()]
     counted = connection.execute(sa.select(*sums)).mappings().one()
-    shared = sa.select(_ONE).select_from(one).where(equal).correlate(other).exists()
+    shared = sa.select(ONE).select_from(one).where(equal).correlate(other).exists()
     others = connection.execute(sa.select(sa.func.count()).select_from(other).where(shared)).scalar_one()
     inexact = int(counted["pairs"]) > int(counted["met"]) or int(counted["pairs"]) > int(others)
     least = (sa.select(sa.func.min(dialect.text(side.c.k0))) for side in (one, other))  # PostgreSQL has no least UUID

@@ -15,7 +15,7 @@ from sqlalchemy.sql.expression import FromClause
 from monitor.config.model import SourceConfig
 from monitor.config.relation import CsvFiles, ParquetFiles, Relation
 from monitor.warehouse.checks import PLACE, Columns, contract, labels_of, score_name
-from monitor.warehouse.dialects import Expression, Kind
+from monitor.warehouse.dialects import EMPTY, ONE, ZERO, Expression, Kind
 
 NUMBER, TEXT = "number", "text"
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(,\d{3})+$"  # 1,500 and the like
@@ -87,7 +87,7 @@ def _as(column: Expression, given_type: str, *, is_score: bool) -> tuple[Express
         share = sa.func.rtrim(plain, sa.literal_column("'% '"))  # 97% is .97
         percent = sa.case((sa.func.ends_with(text, sa.literal_column("'%'")), sa.try_cast(share, sa.Double) / 100))
         number = sa.func.coalesce(sa.try_cast(plain, sa.Double), percent, _truth(text), _NAN)
-        return sa.case((sa.func.nullif(text, sa.literal_column("''")).is_not(None), number)), "number"
+        return sa.case((sa.func.nullif(text, EMPTY).is_not(None), number)), "number"
     moment = sa.func.try_strptime(text, sa.literal(given_type, sa.Text))
     zone = "+00" if "%z" in given_type.casefold() else ""  # with a zone, the moment is one in UTC
     iso = sa.func.strftime(moment, sa.literal_column(f"'%Y-%m-%d %H:%M:%S.%f{zone}'"))
@@ -102,5 +102,5 @@ def _truth(text: Expression) -> Expression:
     lowered = sa.func.lower(text)
     words = (("'true'", "'t'"), ("'false'", "'f'"))
     is_true, is_false = (lowered.in_([sa.literal_column(word) for word in pair]) for pair in words)
-    number: Expression = sa.case((is_true, sa.literal_column("1")), (is_false, sa.literal_column("0")))
+    number: Expression = sa.case((is_true, ONE), (is_false, ZERO))
     return sa.cast(number, sa.Double)

@@ -16,8 +16,8 @@ from sqlalchemy.sql.base import ColumnCollection
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
-from monitor.warehouse.dialects import Expression
-from monitor.warehouse.row_levels import ONE, ZERO, false_or_null, identified
+from monitor.warehouse.dialects import ONE, ZERO, Expression
+from monitor.warehouse.row_levels import false_or_null, identified
 from monitor.warehouse.statements import Statements
 
 RANKS = (1, 3, 5)

@@ -18,6 +18,8 @@ from monitor.warehouse.dialects import (
     FIRST,
     FIXED_POINT,
     NUMERIC,
+    ONE,
+    ZERO,
     Arrays,
     CountsBits,
     Expression,
@@ -36,7 +38,6 @@ Only for statements whose columns are numbers or text: psycopg would give other 
 """
 _SMALLEST: Expression = sa.literal_column("1e-300")  # of positive decimals that are cast to a double
 _LARGEST: Expression = sa.literal_column("1e300")
-_ZERO: Expression = sa.literal_column("0")
 _FLOAT8, _WHOLE_NUMBERS = 701, frozenset({20, 21, 23})  # object ids of PostgreSQL's types, the same in every server
 _NESTED = 50  # of so many columns the hashes are combined one by one: nested more deeply, 150 are too many for Python
 _AFTER_CANCEL_S = 5  # seconds for a request to cancel; the server's own limit comes later
@@ -63,11 +64,11 @@ class PostgreSQL(CountsBits):
 
     def once(self, rows: sa.Select[Any]) -> sa.Select[Any]:
         """Before an offset it computes no term twice; nor does it sort 200,000 groups in two processes more."""
-        return rows.offset(_ZERO)
+        return rows.offset(ZERO)
 
     def usually(self, condition: Expression) -> Expression:
         """It expects equality with what is computed for one row in 200, and then joins rows with each other in turn."""
-        return sa.case((condition, sa.literal_column("1"))).is_not(None)
+        return sa.case((condition, ONE)).is_not(None)
 
     def datable(self, instant: Expression, kind: Kind) -> Expression:
         """The instant; NULL before year 1, as -infinity is."""
@@ -88,7 +89,7 @@ class PostgreSQL(CountsBits):
             (column == sa.literal_column("'NaN'"), number),
             (column >= _LARGEST, infinite),
             (column <= -_LARGEST, -infinite),
-            (column.between(-_SMALLEST, _SMALLEST), sa.cast(sa.literal_column("0"), sa.Double)),
+            (column.between(-_SMALLEST, _SMALLEST), sa.cast(ZERO, sa.Double)),
             else_=number,
         )
 

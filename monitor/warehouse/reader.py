@@ -43,7 +43,7 @@ from monitor.core.unresolved import UnresolvedRows
 from monitor.warehouse.checks import Layout, parsed, truth_name
 from monitor.warehouse.csv_rejects import UnreadableLine, lines_between
 from monitor.warehouse.delays import DelayStatements, delays_of
-from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect
+from monitor.warehouse.dialects import NUMERIC, ONE, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
 from monitor.warehouse.examination import (
     SEVERAL_ALLOWED,
@@ -199,7 +199,7 @@ class Warehouse:
     def ping(self) -> None:
         """Check that the warehouse answers. Raises :class:`WarehouseFailed` if it does not."""
         with self._session("") as connection:
-            connection.execute(sa.select(sa.literal_column("1")))
+            connection.execute(sa.select(ONE))
 
     def check(self, name: str, source: SourceConfig) -> list[RelationProblem]:
         """All problems that keep the source ``name`` from being evaluated; none: an empty list.

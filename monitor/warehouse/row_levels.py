@@ -25,13 +25,10 @@ from sqlalchemy.sql.expression import Subquery
 from monitor.config.model import SourceConfig
 from monitor.core.records import LABEL_BYTES, ROUNDING, RejectReason, Window
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import NUMERIC, Arrays, Dialect, Expression
+from monitor.warehouse.dialects import EMPTY, NUMERIC, ONE, ZERO, Arrays, Dialect, Expression
 
 NO_VALUE = "(none)"
 _BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation", "dated")
-ONE: Expression = sa.literal_column("1")
-ZERO: Expression = sa.literal_column("0")
-EMPTY: Expression = sa.literal_column("''")
 _NARROWER = frozenset(
     {
         RejectReason.LABEL_MISSING,

@@ -34,16 +34,13 @@ from monitor.warehouse.checks import (
     seen_kind,
     to_make_a_number,
 )
-from monitor.warehouse.dialects import NUMERIC, WHOLE, Dialect, Expression, Kind
+from monitor.warehouse.dialects import EMPTY, NUMERIC, ONE, WHOLE, ZERO, Dialect, Expression, Kind
 from monitor.warehouse.files import typed
 from monitor.warehouse.relation import RelationProblem
 
-ONE: Expression = sa.literal_column("1")
-ZERO: Expression = sa.literal_column("0")
 NEITHER: Expression = sa.literal_column("2")
 """The outcome of a truth in words that are neither positive nor negative: outside [0, 1], so the row is rejected."""
 _BOOLEANS = (("true", {"yes", "y", "t", "1"}), ("false", {"no", "n", "f", "0"}))
-_EMPTY: Expression = sa.literal_column("''")
 _CONSUMED = ("label", "score", "confidence", "actual", "predicted", "true_label", "predicted_label")
 _OF_THE_TRUTH = ("actual", "true_label", "resolved_at")
 
@@ -270,7 +267,7 @@ class _Shape:
         text = sa.func.trim(self.dialect.text(self.layout.expression(name)))
         lowered = sa.func.lower(text)
         cases: list[tuple[Expression, Expression]] = [
-            (sa.func.nullif(text, _EMPTY).is_(None), sa.cast(sa.null(), sa.Integer))
+            (sa.func.nullif(text, EMPTY).is_(None), sa.cast(sa.null(), sa.Integer))
         ]
         positive, negative = self.source.positive, self.source.negative
         if self.layout.columns[name].kind == "boolean":
@@ -294,7 +291,7 @@ class _Shape:
         if self.is_single and predicted is not None and {kind, predicted.kind} <= {*NUMERIC}:
             given = self.dialect.number(self.layout.expression("predicted_label"), predicted.kind)
             equal = self.dialect.number(column, kind) == given
-        is_missing = sa.func.nullif(self.dialect.text(column), _EMPTY).is_(None)
+        is_missing = sa.func.nullif(self.dialect.text(column), EMPTY).is_(None)
         return sa.case((is_missing, sa.null()), (equal, ONE), else_=ZERO), "number"
 
     def _of_wide(

@@ -18,6 +18,7 @@ from monitor.warehouse.dates import instant_of
 from monitor.warehouse.dialects import (
     DAY_S,
     FIXED_POINT,
+    ONE,
     WHOLE,
     Embedded,
     Expression,
@@ -59,7 +60,7 @@ class SQLite(Embedded):
 
     def only_text(self, connection: sa.Connection, source: FromClause, column: Expression) -> bool:
         """Whether the column holds text and no number; the search stops at the first number."""
-        some: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(source)
+        some: sa.Select[Any] = sa.select(ONE).select_from(source)
         texts = some.where(sa.func.typeof(column) == "text").exists()
         numbers = some.where(sa.func.typeof(column).in_(("integer", "real"))).exists()
         return bool(connection.execute(sa.select(sa.and_(texts, sa.not_(numbers)))).scalar())
@@ -107,7 +108,7 @@ class SQLite(Embedded):
 
     def within(self, column: Expression, kind: Kind, start: Expression, end: Expression) -> Expression:
         """BETWEEN, since it calls our function once a row; instants are whole microseconds."""
-        return self.instant(column, kind).between(start, end - sa.literal_column("1"))
+        return self.instant(column, kind).between(start, end - ONE)
 
     def byte_length(self, text: Expression) -> Expression:
         """By its bytes: octet_length came with SQLite 3.43, and length of a text ends at a NUL."""

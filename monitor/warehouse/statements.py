@@ -16,9 +16,9 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
 from monitor.warehouse.count_statements import CountStatements
-from monitor.warehouse.dialects import DATED, Expression
+from monitor.warehouse.dialects import DATED, EMPTY, ONE, ZERO, Expression
 from monitor.warehouse.examples import ExampleQuery
-from monitor.warehouse.row_levels import EMPTY, ONE, ZERO, feature_key, identified, whole_number
+from monitor.warehouse.row_levels import feature_key, identified, whole_number
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _KEYS = ("predicted", "automated", "cell")

@@ -13,10 +13,9 @@ from monitor.config.model import SourceConfig
 from monitor.core.records import ROUNDING
 from monitor.warehouse.checks import Layout
 from monitor.warehouse.dates import has_zone
-from monitor.warehouse.dialects import Dialect, Expression
+from monitor.warehouse.dialects import ONE, ZERO, Dialect, Expression
 
 _FINITE: Expression = sa.literal_column("1e300")  # beyond: infinite, or NaN, which engines sort last
-_ONE: Expression = sa.literal_column("1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +89,10 @@ def _statement(source: SourceConfig, layout: Layout, dialect: Dialect) -> sa.Sel
         "first": sa.func.min(known),
         "last": sa.func.max(known),
         "some_date": sa.func.max(dialect.text(date)),
-        "unread": sa.func.count(sa.case((unread, _ONE))),
+        "unread": sa.func.count(sa.case((unread, ONE))),
         "unread_example": sa.func.max(sa.case((unread, dialect.text(date)))),
         "truths": sa.func.count(layout.expression("actual")),
-        "hits": sa.func.count(sa.case((actual > sa.literal_column("0"), _ONE))),
+        "hits": sa.func.count(sa.case((actual > ZERO, ONE))),
     }
     if layout.has("label"):
         columns["labels"] = sa.func.count(sa.distinct(layout.expression("label")))
@@ -102,7 +101,7 @@ def _statement(source: SourceConfig, layout: Layout, dialect: Dialect) -> sa.Sel
         finite = sa.case((score.between(-_FINITE, _FINITE), score))
         columns |= {"least": sa.func.min(finite), "greatest": sa.func.max(finite)}
         above = finite > sa.literal_column(repr(1 + ROUNDING))
-        columns["above"] = sa.func.count(sa.case((above, _ONE)))
+        columns["above"] = sa.func.count(sa.case((above, ONE)))
     return sa.select(*(value.label(name) for name, value in columns.items())).select_from(layout.relation)
 
 

@@ -18,8 +18,8 @@ from monitor.config.model import SourceConfig, WideConfig
 from monitor.config.relation import is_files
 from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import Dialect, Expression
-from monitor.warehouse.row_levels import ONE, ZERO, first_reason, sound_unless
+from monitor.warehouse.dialects import ONE, ZERO, Dialect, Expression
+from monitor.warehouse.row_levels import first_reason, sound_unless
 from monitor.warehouse.statements import Statements
 
 _KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted", "predicted_at")
