@@ -17,7 +17,7 @@ from monitor.core.wording import LABEL_LENGTH, and_more, clean, count_of, from_t
 from monitor.operations.audited import doubts_about_acting
 from monitor.operations.collect import with_whole
 from monitor.warehouse.dates import in_words, remedy_for
-from monitor.warehouse.examination import Examination, Join
+from monitor.warehouse.examination import Join
 from monitor.warehouse.label_names import doubts_about_join, doubts_about_labels
 from monitor.warehouse.parquet_types import hidden_files
 from monitor.warehouse.reader import Reading, Warehouse
@@ -45,8 +45,8 @@ def describe(warehouse: Warehouse, name: str, source: SourceConfig, reading: Rea
     rows = None if source.unresolved is None else warehouse.unresolved(name, source, reading.window)
     doubts = (
         *doubts_about(source, survey), *_empty_window(survey, reading), *_hidden(source),
-        *doubts_about_labels(found, files=all(map(is_files, source.relations))), *_doubts_about_rows(source, found),
-        *(() if rows is None else doubts_about_acting(rows)),
+        *doubts_about_labels(found, files=all(map(is_files, source.relations))),
+        *_doubts_about_rows(source, found.join, survey.ties), *(() if rows is None else doubts_about_acting(rows)),
     )  # fmt: skip
     joined = "" if found.join is None else f"; {_join_in_words(found.join)}"
     return Description(f"{data_in_words(survey)}{joined}", window_in_words(reading), doubts, survey)
@@ -201,12 +201,12 @@ def _join_in_words(join: Join) -> str:
     return f"of {count_of(join.predictions, 'prediction')} {join.one:,} have one truth, {join.none:,} none{several}"
 
 
-def _doubts_about_rows(source: SourceConfig, found: Examination) -> Iterator[str]:
+def _doubts_about_rows(source: SourceConfig, join: Join | None, ties: int) -> Iterator[str]:
     """A join that finds nothing, and newest rows of an item that contradict each other."""
-    if found.join is not None and not (found.join.several and source.latest_by):
-        yield from doubts_about_join(found.join)
-    if found.ties:
-        items = count_of(found.ties, "item")
+    if join is not None and not (join.several and source.latest_by):
+        yield from doubts_about_join(join)
+    if ties:
+        items = count_of(ties, "item")
         by = ", ".join(source.latest_by)
         yield (
             f"{items} with several newest rows by {by} that say different things, of which one is taken by its value: "

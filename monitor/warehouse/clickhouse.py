@@ -46,12 +46,10 @@ class ClickHouse(CountsBits):
     """Doubles are compared by IEEE 754: NaN is above nothing and equals nothing."""
 
     name: ClassVar[str] = "clickhouse"
+    usual_schema: ClassVar[Expression] = sa.func.currentDatabase()
+    beyond_python: ClassVar[bool] = False  # they lie between the years 1900 and 2299
     kinds: ClassVar[Mapping[str, Kind]] = {"datetime": "timestamptz", "float32": "float32"}
     date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
-
-    def default_schema(self, connection: sa.Connection) -> str:
-        """The database of the address."""
-        return str(connection.execute(sa.select(sa.func.currentDatabase())).scalar_one())
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Whether a value is NaN."""
@@ -73,14 +71,6 @@ class ClickHouse(CountsBits):
     def moment(self, when: datetime, kind: Kind) -> Expression:
         """The instant of a text with microseconds, which the driver would drop from a date."""
         return _instant(sa.literal(utc_text(when), sa.Text))
-
-    def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
-        """All are: they lie between the years 1900 and 2299."""
-        return instant
-
-    def nearest_of_python(self, instant: Expression, kind: Kind) -> Expression:
-        """The instant itself."""
-        return instant
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds. The instant must lie before the moment."""

@@ -61,18 +61,11 @@ class BigQuery(_Ieee):
     name_parts: ClassVar[int] = 3
     naive, zoned, utc = "DATETIME", "TIMESTAMP", "+00:00"
     kinds: ClassVar[Mapping[str, Kind]] = {"timestamp": "timestamptz"}
-
-    def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
-        """All are: BigQuery has no others."""
-        return instant
+    beyond_python: ClassVar[bool] = False
 
     def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
         """The type of the whole numbers that are summed."""
         return Named("NUMERIC" if bounded else "BIGNUMERIC")
-
-    def nearest_of_python(self, instant: Expression, kind: Kind) -> Expression:
-        """The instant itself."""
-        return instant
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """The timeout of the jobs that the connection's client starts."""

@@ -65,6 +65,11 @@ _1970_PLAIN = datetime(1970, 1, 1)  # noqa: DTZ001 - to be compared with dates t
 _HALF: Expression = sa.literal_column("0.5")
 
 
+def literal_of(text: str) -> Expression:
+    """A text of ours as a literal of the statement."""
+    return sa.literal_column(literal(text), sa.Text)
+
+
 def everything(relation: FromClause) -> sa.Select[Any]:
     """``SELECT *``: for the names and types of the columns."""
     return sa.select(sa.literal_column("*")).select_from(relation)
@@ -90,9 +95,12 @@ class Dialect:
     date_remedy: ClassVar[str] = "cast it in a view: CAST(... AS TIMESTAMP WITH TIME ZONE)"
     reads_files: ClassVar[bool] = False
     name_parts: ClassVar[int] = 2
+    usual_schema: ClassVar[Expression] = literal_of("public")
     trims_characters: ClassVar[bool] = False
     """Whether ltrim and rtrim take the characters as their second argument."""
     slow_to_open: ClassVar[bool] = False
+    beyond_python: ClassVar[bool] = True
+    """Whether there are dates that Python does not have."""
     whole: ClassVar[sa.types.TypeEngine[Any]] = sa.Numeric(38, 0)
     """A type of whole numbers that holds every sum of values with weights."""
 
@@ -133,7 +141,7 @@ class Dialect:
 
     def default_schema(self, connection: sa.Connection) -> str:
         """The schema whose tables are named without it."""
-        return "public"
+        return str(connection.execute(sa.select(self.usual_schema)).scalar_one())
 
     # --- values
 
@@ -192,10 +200,14 @@ class Dialect:
 
     def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
         """The instant if Python has it, else NULL."""
+        if not self.beyond_python:
+            return instant
         return sa.case((instant.between(self.moment(FIRST, kind), self.moment(LAST, kind)), instant))
 
     def nearest_of_python(self, instant: Expression, kind: Kind) -> Expression:
         """The instant; in place of one that Python does not have, the first or the last that it has."""
+        if not self.beyond_python:
+            return instant
         first, last = self.moment(FIRST, kind), self.moment(LAST, kind)
         return sa.case((instant < first, first), (instant > last, last), else_=instant)
 
@@ -374,11 +386,6 @@ class Named(sa.types.UserDefinedType[Any]):
     def get_col_spec(self, **_: Any) -> str:
         """The name of the type in SQL."""
         return self.name
-
-
-def literal_of(text: str) -> Expression:
-    """A text of ours as a literal of the statement."""
-    return sa.literal_column(literal(text), sa.Text)
 
 
 def from_year_1(dialect: Dialect, instant: Expression, kind: Kind) -> Expression:

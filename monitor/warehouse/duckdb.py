@@ -42,6 +42,7 @@ class DuckDB(Embedded, CountsBits):
     date_remedy = "make it a timestamp in a view (epoch seconds: to_timestamp(...))"
     reads_files = True
     name_parts = 3
+    usual_schema = literal_of("main")
     slow_to_open = True
     whole = Named("HUGEINT")
 
@@ -64,10 +65,6 @@ class DuckDB(Embedded, CountsBits):
         """The lines of CSV files that are no rows, by path."""
         known: dict[str, CsvRows] = connection.info.get(CSV_ROWS, {})
         return {path: rows.unreadable for path, rows in known.items()}
-
-    def default_schema(self, connection: sa.Connection) -> str:
-        """The schema whose tables are named without it."""
-        return "main"
 
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
         """Also if a Parquet file is missing: the relation names it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -56,14 +56,13 @@ class Join:
 class Examination:
     """The names that are predicted (or scored) and those that are true, with their rows; the join, if there is one.
 
-    ``ties`` counts items with several newest rows by ``latest_by`` that say different things. ``no_labels`` are columns
-    that are named like those of labels, and belong to none (:data:`~monitor.warehouse.checks.NO_LABELS`).
+    ``no_labels`` are columns that are named like those of labels, and belong to none
+    (:data:`~monitor.warehouse.checks.NO_LABELS`).
     """
 
     predicted: Mapping[str, int] = field(default_factory=dict)
     true: Mapping[str, int] = field(default_factory=dict)
     join: Join | None = None
-    ties: int = 0
     no_labels: tuple[str, ...] = ()
 
 
@@ -88,7 +87,7 @@ def examine(
     join = join_of(connection, name, source, relation, dialect, closely=True)
     wide = source.wide
     aside = () if wide is None or wide.labels else no_labels_of(wide.score, [each for each, _ in available])
-    return Examination(predicted, true, join, _ties(connection, source, layout, dialect), tuple(aside))
+    return Examination(predicted, true, join, tuple(aside))
 
 
 def _names(connection: sa.Connection, layout: Layout, column: str, dialect: Dialect) -> dict[str, int]:
@@ -102,41 +101,32 @@ def _names(connection: sa.Connection, layout: Layout, column: str, dialect: Dial
     return {str(label): int(n) for label, n in connection.execute(query) if label != ""}
 
 
-def rows_replaced(
+def newest_rows(
     connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
-) -> int:
-    """How many rows are not read since ``latest_by`` says that another row of their item is newer."""
+) -> tuple[int, int]:
+    """(replaced, ties): what becomes of rows of which ``latest_by`` takes the newest of each item.
+
+    How many are not read since another one is newer, and how many items have several newest ones that differ in what
+    was predicted.
+    """
     found = joined_layout(connection, name, source, relation, dialect) if source.latest_by else []
     if isinstance(found, list):
-        return 0
+        return 0, 0
     layout, _ = found
-    keys = sa.select(*_keys(layout), sa.func.count().label("n")).where(layout.expression("item").is_not(None))
-    items = keys.select_from(layout.relation).group_by(*_keys(layout)).subquery("items")
-    beyond = sa.func.coalesce(sa.func.sum(items.c.n - ONE), ZERO)
-    return int(connection.execute(sa.select(beyond)).scalar_one())
-
-
-def _keys(layout: Layout) -> list[sa.Label[Any]]:
-    """What a row is about, of which ``latest_by`` takes one."""
-    return [layout.expression(each).label(each) for each in ("item", "label") if layout.has(each)]
-
-
-def _ties(connection: sa.Connection, source: SourceConfig, layout: Layout, dialect: Dialect) -> int:
-    """How many items have several newest rows that differ in what was predicted."""
-    if not source.latest_by:
-        return 0
-    within = _keys(layout)
-    said = next((each for each in ("predicted_label", "score", "confidence") if layout.has(each)), None)
-    if said is None:
-        return 0
+    within = [layout.expression(each).label(each) for each in ("item", "label") if layout.has(each)]
+    said = next((each for each in ("predicted_label", "score", "confidence") if layout.has(each)), "item")
     dates = [dialect.instant(layout.expression(each), layout.columns[each].kind) for each in source.latest_by]
     place = sa.func.rank().over(partition_by=within, order_by=[date.desc().nulls_last() for date in dates])
     value = dialect.ordered(dialect.text(layout.expression(said))).label("said")
-    ranked = sa.select(*within, value, place.label("place")).select_from(layout.relation).subquery("ranked_rows")
-    keys = [ranked.c[each.name] for each in within]
-    newest = sa.select(*keys).where(ranked.c.place == ONE).group_by(*keys)
-    tied = newest.having(sa.func.min(ranked.c.said) != sa.func.max(ranked.c.said)).subquery("tied")
-    return int(connection.execute(sa.select(sa.func.count()).select_from(tied)).scalar_one())
+    rows = sa.select(*within, value, place.label("place")).select_from(layout.relation)
+    ranked = rows.where(layout.expression("item").is_not(None)).subquery("ranked_rows")
+    newest = sa.case((ranked.c.place == ONE, ranked.c.said))
+    beyond, tied = sa.func.count() - ONE, sa.case((sa.func.min(newest) != sa.func.max(newest), ONE))
+    by_item = sa.select(beyond.label("beyond"), tied.label("tied")).group_by(*(ranked.c[each.name] for each in within))
+    items = by_item.subquery("items")
+    sums = sa.select(sa.func.coalesce(sa.func.sum(items.c.beyond), ZERO), sa.func.count(items.c.tied))
+    replaced, ties = connection.execute(sums).one()
+    return int(replaced), int(ties)
 
 
 class _Sides(NamedTuple):

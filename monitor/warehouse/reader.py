@@ -51,8 +51,8 @@ from monitor.warehouse.examination import (
     Join,
     examine,
     join_of,
+    newest_rows,
     refused_join,
-    rows_replaced,
 )
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.files import NUMBER, TEXT
@@ -250,8 +250,8 @@ class Warehouse:
         """A summary of the whole relation of ``source``, which is read once. Raises as :meth:`read`."""
         with self._session(name, source) as connection:
             found = survey(connection, source, self._layout(connection, name, source), self._dialect)
-            replaced = rows_replaced(connection, name, source, self._relation(name, source), self._dialect)
-            return replace(found, replaced=replaced)
+            replaced, ties = newest_rows(connection, name, source, self._relation(name, source), self._dialect)
+            return replace(found, replaced=replaced, ties=ties)
 
     def tables(self) -> list[str]:
         """The tables and views of the warehouse, as ``relation`` would name them. Raises :class:`WarehouseFailed`."""

@@ -55,7 +55,7 @@ def localised(connection: sa.Connection, plain: Asked) -> Iterator[tuple[sa.Conn
 def _layout_of_copy(plain: Statements) -> Layout:
     made = _score_of(plain.source).source
     names = ["score" if name == made else name for name in plain.layout.columns]
-    columns = {name: Column(_column_name(name), _kind(plain, name)) for name in names}
+    columns = {name: Column(f"c{place}", _kind(plain, name)) for place, name in enumerate(names)}
     return Layout(from_clause(TableName((_TABLE,))), columns)
 
 
@@ -63,10 +63,6 @@ def _score_of(source: SourceConfig) -> ScoreFrom:
     if source.score is None:
         raise AssertionError("only a source whose score is made has a column to make it from")
     return source.score
-
-
-def _column_name(name: str) -> str:
-    return f"c_{name}"  # to DuckDB two names that differ only in case are one column
 
 
 def _kind(plain: Statements, name: str) -> Kind:
@@ -79,11 +75,7 @@ def _kind(plain: Statements, name: str) -> Kind:
 
 def _create(layout: Layout) -> str:
     types = ((column.name, "DOUBLE" if column.kind == "number" else "VARCHAR") for column in layout.columns.values())
-    return f"CREATE TABLE {_TABLE} ({', '.join(f'{_quoted(name)} {type_}' for name, type_ in types)})"
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    return f"CREATE TABLE {_TABLE} ({', '.join(f'{name} {type_}' for name, type_ in types)})"
 
 
 def _scored(rows: Sequence[Sequence[Any]], plain: Statements) -> dict[str, list[Any]]:

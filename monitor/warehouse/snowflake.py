@@ -31,6 +31,7 @@ class Snowflake(OfTexts):
     name: ClassVar[str] = "snowflake"
     date_remedy: ClassVar[str] = "make it a timestamp in a view: TRY_TO_TIMESTAMP_TZ(...)"
     name_parts: ClassVar[int] = 3
+    usual_schema: ClassVar[Expression] = sa.func.current_schema()
     naive, zoned, utc = "TIMESTAMP_NTZ", "TIMESTAMP_TZ", " +00:00"
     limited = "ALTER SESSION SET STATEMENT_TIMEOUT_IN_SECONDS = {seconds}"
 
@@ -38,10 +39,6 @@ class Snowflake(OfTexts):
         """The columns of the relation, in order, with their kinds. Names are quoted, so that their case is kept."""
         described: Any = connection.execute(everything(source).limit(0)).cursor.description
         return [(quoted_name(column[0], quote=True), snowflake_kind(column[1])) for column in described]
-
-    def default_schema(self, connection: sa.Connection) -> str:
-        """The schema of the address."""
-        return str(connection.execute(sa.select(sa.func.current_schema())).scalar_one())
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds."""

@@ -30,6 +30,7 @@ class Spark(CountsBits, OfTexts):
     """NaN is above every number and equals itself, as in PostgreSQL; strings are compared by their bytes."""
 
     name: ClassVar[str] = "spark"
+    usual_schema: ClassVar[Expression] = sa.func.current_schema()
     kinds: ClassVar[Mapping[str, Kind]] = {
         "interval": "other", "timestamp_ntz": "timestamp", "timestamp": "timestamptz", "float": "float32",
         **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "integer"),
@@ -37,10 +38,6 @@ class Spark(CountsBits, OfTexts):
     date_remedy: ClassVar[str] = "make it a timestamp in a view: try_to_timestamp(...)"
     name_parts: ClassVar[int] = 3
     naive: ClassVar[str] = "TIMESTAMP_NTZ"
-
-    def default_schema(self, connection: sa.Connection) -> str:
-        """The schema of the address."""
-        return str(connection.execute(sa.select(sa.func.current_schema())).scalar_one())
 
     def moment(self, when: datetime, kind: Kind) -> Expression:
         """A constant, so that partitions and files are left out by it."""

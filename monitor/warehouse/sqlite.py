@@ -24,6 +24,7 @@ from monitor.warehouse.dialects import (
     Expression,
     Kind,
     everything,
+    literal_of,
     microseconds_of,
 )
 
@@ -32,6 +33,8 @@ class SQLite(Embedded):
     """SQLite, opened read-only, with functions of ours for dates and hashes."""
 
     name = "sqlite"
+    usual_schema = literal_of("main")
+    beyond_python = False  # our function knows no others
     date_kinds = frozenset({"timestamp", "timestamptz", "date", "text", "number", "unknown", "other"})
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
@@ -45,10 +48,6 @@ class SQLite(Embedded):
         if not isinstance(error.orig, sqlite3.Error):
             return super().of_the_relation(error)
         return getattr(error.orig, "sqlite_errorname", "SQLITE_ERROR") in ("SQLITE_ERROR", "SQLITE_READONLY")
-
-    def default_schema(self, connection: sa.Connection) -> str:
-        """The schema whose tables are named without it."""
-        return "main"
 
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """Whole numbers in doubles, exact up to 2^53; and SQLite adds in one thread, always in one order."""
@@ -88,10 +87,6 @@ class SQLite(Embedded):
     def instant(self, column: Expression, kind: Kind) -> Expression:
         """Microseconds since 1970 in UTC, by our own function :func:`microseconds`."""
         return sa.func.calmon_instant(column, type_=sa.BigInteger)
-
-    def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
-        """All are: our function knows no others."""
-        return instant
 
     def aware(self, instant: Any) -> datetime | None:
         """From microseconds since 1970."""

@@ -28,7 +28,8 @@ class Survey:
     scores. ``truths`` counts rows with an outcome, ``hits`` those with an outcome above 0. ``has_predicted`` says
     whether there is a column ``predicted``, and so on. ``above`` counts scores above 1, but for rounding.
     ``engine`` is the name of the dialect, and ``in_text`` whether the
-    column of dates is text. ``replaced`` counts the rows beside these that a newer one of their item replaces.
+    column of dates is text. ``replaced`` counts the rows beside these that a newer one of their item
+    replaces, ``ties`` the items with several newest rows that say different things.
     """
 
     rows: int
@@ -50,6 +51,7 @@ class Survey:
     engine: str = "duckdb"
     in_text: bool = True
     replaced: int = 0
+    ties: int = 0
 
 
 def survey(connection: sa.Connection, source: SourceConfig, layout: Layout, dialect: Dialect) -> Survey:
