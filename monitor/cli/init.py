@@ -20,7 +20,7 @@ from monitor.cli.checks import CheckResult, Volume, check_places, exit_of, print
 from monitor.cli.demo import FOLDER
 from monitor.config.environment import database_address
 from monitor.config.load import parse_config
-from monitor.config.model import Config
+from monitor.config.model import BaselineConfig, Config, EvaluationConfig
 from monitor.config.relation import is_files, is_select, literal
 from monitor.config.settings import Settings, load_settings
 from monitor.context import utc_now
@@ -521,7 +521,7 @@ def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answer
     fitted = tuning.applied(config)
     visible = visible_changes(name, fitted, typical)
     aside = aside_of(fitted, visible, typical)
-    text = written(tuning=tuning.sections, aside=aside)
+    text = written(tuning=tuning.beside(EvaluationConfig(), BaselineConfig()), aside=aside)
     return _Begun(text, parse_config(text), weeks, typical, answers, visible)
 
 

@@ -128,8 +128,5 @@ def _evaluated(found: Sequence[Visible], config: Config) -> int:
 
 def _lines(config: Config, tuning: Tuning) -> Iterator[str]:
     """The lines of alerts.yaml for each value of the tuning that differs from the configuration."""
-    evaluation, baseline = config.evaluation, config.baseline
-    if (evaluation.min_samples, evaluation.pool_weeks) != (tuning.min_samples, tuning.pool_weeks):
-        yield f"evaluation: {{min_samples: {tuning.min_samples}, pool_weeks: {tuning.pool_weeks}}}"
-    if (baseline.weeks, baseline.min_pairs) != (tuning.weeks, tuning.min_pairs):
-        yield f"baseline: {{weeks: {tuning.weeks}, min_pairs: {tuning.min_pairs}}}"
+    for name, values in tuning.beside(config.evaluation, config.baseline).items():
+        yield f"{name}: {{{', '.join(f'{key}: {value}' for key, value in values.items())}}}"

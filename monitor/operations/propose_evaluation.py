@@ -55,27 +55,21 @@ class Tuning:
     min_pairs: int
 
     @property
-    def sections(self) -> dict[str, dict[str, int]]:
-        """The sections that alerts.yaml needs, because a value differs from its default."""
-        chosen = {
+    def _values(self) -> dict[str, dict[str, int]]:
+        return {
             "evaluation": {"min_samples": self.min_samples, "pool_weeks": self.pool_weeks},
             "baseline": {"weeks": self.weeks, "min_pairs": self.min_pairs},
         }
-        plain = {"evaluation": EvaluationConfig().model_dump(), "baseline": BaselineConfig().model_dump()}
-        return {
-            name: values for name, values in chosen.items() if any(plain[name][key] != values[key] for key in values)
-        }
+
+    def beside(self, evaluation: EvaluationConfig, baseline: BaselineConfig) -> dict[str, dict[str, int]]:
+        """The sections of alerts.yaml that differ from these; those from the defaults are needed in a new file."""
+        there = {"evaluation": evaluation.model_dump(), "baseline": baseline.model_dump()}
+        return {name: values for name, values in self._values.items() if not values.items() <= there[name].items()}
 
     def applied(self, config: Config) -> Config:
         """The configuration with these values."""
-        evaluation = {"min_samples": self.min_samples, "pool_weeks": self.pool_weeks}
-        baseline = {"weeks": self.weeks, "min_pairs": self.min_pairs}
-        return config.model_copy(
-            update={
-                "evaluation": config.evaluation.model_copy(update=evaluation),
-                "baseline": config.baseline.model_copy(update=baseline),
-            }
-        )
+        parts = {name: getattr(config, name).model_copy(update=values) for name, values in self._values.items()}
+        return config.model_copy(update=parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from sqlalchemy.pool import NullPool
 from monitor.warehouse.dialects import (
     DAY_S,
     FIXED_POINT,
+    HALF,
     ONE,
     ZERO,
     CountsBits,
@@ -61,7 +62,7 @@ class ClickHouse(CountsBits):
 
     def cell(self, score: Expression) -> Expression:
         """NULL for what has no cell: ClickHouse may compute it of rows that are left out, too."""
-        whole = sa.func.floor(score * sa.literal_column("10000") + sa.literal_column("0.5"))
+        whole = sa.func.floor(score * sa.literal_column("10000") + HALF)
         return sa.func.accurateCastOrNull(whole, sa.literal_column("'Int32'"))
 
     def instant(self, column: Expression, kind: Kind) -> Expression:

@@ -51,6 +51,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
 EMPTY: Expression = sa.literal_column("''")
+HALF: Expression = sa.literal_column("0.5")
 FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
 BITS = 62
 """How many labels fit, as bits, into one signed whole number of 64 bits."""
@@ -62,7 +63,6 @@ FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 
 """The first and the last date that Python has."""
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _1970_PLAIN = datetime(1970, 1, 1)  # noqa: DTZ001 - to be compared with dates that have no time zone either
-_HALF: Expression = sa.literal_column("0.5")
 
 
 def literal_of(text: str) -> Expression:
@@ -82,7 +82,7 @@ def as_it_is(kind: Kind) -> Kind:
 
 def nearest(value: Expression) -> Expression:
     """The whole number nearest to a value in units of 2^-40. (Engines round differently, but floor alike.)"""
-    return sa.func.floor(value * FIXED_POINT + _HALF)
+    return sa.func.floor(value * FIXED_POINT + HALF)
 
 
 class Dialect:
@@ -184,7 +184,7 @@ class Dialect:
 
     def cell(self, score: Expression) -> Expression:
         """floor(score * 10000 + 0.5) as a whole number: engines round differently, but floor alike."""
-        return sa.cast(sa.func.floor(score * sa.literal_column("10000") + sa.literal_column("0.5")), sa.Integer)
+        return sa.cast(sa.func.floor(score * sa.literal_column("10000") + HALF), sa.Integer)
 
     def instant(self, column: Expression, kind: Kind) -> Expression:
         """The value as an instant; without a time zone it is UTC."""

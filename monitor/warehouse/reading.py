@@ -291,7 +291,7 @@ class Reader:
     # --- the counts
 
     def _groups(self, segment: str | None = None) -> Arrays:
-        return _plain_arrays(self.rows.fetch(self.statements.groups(segment)))
+        return self.rows.fetch(self.statements.groups(segment))
 
     def _segments(self, crowded: Sequence[str], effects: Mapping[str, Effects], rare: Set[str]) -> SegmentCounts:
         """The counts by segment and value, and label, but for the segments that are ``crowded``."""
@@ -447,7 +447,7 @@ def has_fingerprint(source: SourceConfig) -> bool:
 def _whole_number(value: Any) -> int:
     """A value, or the only value of a column, as an int; 0 if it is NULL or there is none."""
     if isinstance(value, np.ndarray):
-        (value,) = np.ma.filled(value, 0) if np.ma.isMaskedArray(value) else value
+        (value,) = value
     if value is None or (isinstance(value, float) and math.isnan(value)):  # some drivers give NaN for NULL
         return 0
     return int(Decimal(value)) if isinstance(value, str) else int(value)
@@ -499,7 +499,7 @@ def _order(row: Mapping[str, str | None]) -> tuple[tuple[bool, bytes], ...]:
 
 def _row(sums: Arrays, index: int) -> dict[str, float]:
     """One row of sums. NULL, the sum of no rows, becomes 0."""
-    values = {name: np.ma.filled(column, np.nan)[index] for name, column in sums.items()}
+    values = {name: column[index] for name, column in sums.items()}
     return {name: 0.0 if value is None or np.isnan(float(value)) else float(value) for name, value in values.items()}
 
 
@@ -522,13 +522,8 @@ def _sums_of(sums: Arrays, part: str, index: int) -> ClusterSums:
 
 
 def _chosen(columns: Arrays, rows: npt.NDArray[np.bool_]) -> Arrays:
-    """Some rows of every column, as plain arrays: none of their values may be NULL."""
-    return _plain_arrays({name: column[rows] for name, column in columns.items()})
-
-
-def _plain_arrays(columns: Arrays) -> Arrays:
-    """The same columns without the masks that some drivers add. None of their values may be NULL."""
-    return {name: np.asarray(column) for name, column in columns.items()}
+    """Some rows of every column."""
+    return {name: column[rows] for name, column in columns.items()}
 
 
 def _labels_of(groups: Arrays) -> list[str]:

@@ -25,7 +25,7 @@ from sqlalchemy.sql.expression import Subquery
 from monitor.config.model import SourceConfig
 from monitor.core.records import LABEL_BYTES, ROUNDING, RejectReason, Window
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import EMPTY, NUMERIC, ONE, ZERO, Arrays, Dialect, Expression
+from monitor.warehouse.dialects import EMPTY, HALF, NUMERIC, ONE, ZERO, Arrays, Dialect, Expression
 
 NO_VALUE = "(none)"
 _BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation", "dated")
@@ -227,7 +227,7 @@ class RowLevels:
         """What the classifier decided; without that column, whether the score is at least .5."""
         if self.layout.has("predicted"):
             return self._number("predicted")
-        return sa.case((self._number("score") >= sa.literal_column("0.5"), ONE), else_=ZERO)
+        return sa.case((self._number("score") >= HALF, ONE), else_=ZERO)
 
     def _automated(self, rows: Subquery) -> Expression:
         """Whether a row acts alone."""

@@ -18,6 +18,7 @@ from monitor.warehouse.dates import instant_of
 from monitor.warehouse.dialects import (
     DAY_S,
     FIXED_POINT,
+    HALF,
     ONE,
     WHOLE,
     Embedded,
@@ -82,7 +83,7 @@ class SQLite(Embedded):
 
     def cell(self, score: Expression) -> Expression:
         """SQLite truncates, which is floor for scores; its floor() is optional."""
-        return sa.cast(score * sa.literal_column("10000") + sa.literal_column("0.5"), sa.Integer)
+        return sa.cast(score * sa.literal_column("10000") + HALF, sa.Integer)
 
     def instant(self, column: Expression, kind: Kind) -> Expression:
         """Microseconds since 1970 in UTC, by our own function :func:`microseconds`."""

@@ -16,7 +16,7 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
 from monitor.warehouse.count_statements import CountStatements
-from monitor.warehouse.dialects import DATED, EMPTY, ONE, ZERO, Expression
+from monitor.warehouse.dialects import DATED, EMPTY, HALF, ONE, ZERO, Expression
 from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.row_levels import feature_key, identified, whole_number
 
@@ -189,13 +189,12 @@ class Statements(CountStatements):
         """
         rows, by_bytes = self._sound(), self.dialect.ordered
         decided = rows.c.predicted == ONE
-        half: Expression = sa.literal_column("0.5")
         agreed = sa.case((decided, rows.c.actual), else_=ONE - rows.c.actual)
         confidence: Expression = rows.c.score
         if self.source.score_is == "probability_of_label":
             confidence = sa.case((decided, rows.c.score), else_=ONE - rows.c.score)
         least, most = (sa.literal(float(limit), sa.Double) for limit in (query.least, query.most))
-        conditions = [agreed >= half if query.right else agreed < half, rows.c.score.between(least, most)]
+        conditions = [agreed >= HALF if query.right else agreed < HALF, rows.c.score.between(least, most)]
         if query.label is not None:
             conditions.append(rows.c.label == sa.literal(query.label, sa.Text))
         if query.segment is not None:
@@ -209,10 +208,9 @@ class Statements(CountStatements):
     def true_of(self, items: Collection[str]) -> sa.Select[Any]:
         """(item, label): the labels that at least half of the truth names for these items, by bytes."""
         rows, by_bytes = self._sound(), self.dialect.ordered
-        half: Expression = sa.literal_column("0.5")
         mine = rows.c.item.in_([sa.literal(item, sa.Text) for item in items])
         order = (by_bytes(rows.c.item), by_bytes(rows.c.label))
-        return sa.select(rows.c.item, rows.c.label).where(mine, rows.c.actual >= half).order_by(*order)
+        return sa.select(rows.c.item, rows.c.label).where(mine, rows.c.actual >= HALF).order_by(*order)
 
     def raw(self, names: Sequence[str]) -> sa.Select[Any]:
         """The columns ``names`` as c0, c1 ... of every row of the window."""

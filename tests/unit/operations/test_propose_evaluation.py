@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.config.model import Config
+from monitor.config.model import BaselineConfig, Config, EvaluationConfig
 from monitor.evaluation.visible_changes import Typical, visible_changes
 from monitor.operations.propose_evaluation import Tuning, aside_of, round_pairs, tuning_of
 from tests.unit.evaluation.test_visible_changes import LEVEL, RISE, SHORT, config, rows, typical
@@ -20,13 +20,13 @@ def tuned(settings: Config, volumes: dict[str, int], available: int = 26) -> Tun
 def test_large_labels_keep_the_usual_numbers() -> None:
     found = tuned(config(LEVEL, RISE), {"a": 3_000, "b": 2_000})
     assert found == Tuning(500, 4, 8, 10_000)
-    assert found.sections == {}
+    assert found.beside(EvaluationConfig(), BaselineConfig()) == {}
 
 
 def test_small_labels_are_pooled_for_longer_and_have_a_longer_baseline() -> None:
     found = tuned(config(SHORT, RISE), {"a": 10, "b": 10})
     assert (found.pool_weeks, found.weeks, found.min_pairs) == (13, 26, 200)
-    assert found.sections == {
+    assert found.beside(EvaluationConfig(), BaselineConfig()) == {
         "evaluation": {"min_samples": 500, "pool_weeks": 13},
         "baseline": {"weeks": 26, "min_pairs": 200},
     }
