@@ -2,9 +2,9 @@
 
 Twenty labels, whose overconfidence is at most the accepted .02 in every segment, are simulated for two years. In the
 first only evidence accumulates. In the second every shipped weekly rule is judged by the functions of a run, those on
-shifts included. A rule is judged only in weeks in which it could breach or has an open incident. That is found for all
-labels and weeks of a year together, from p-values that are never larger than those of the run, and from evidence that
-is never smaller.
+shifts included. A rule is judged only in weeks in which it could breach or has an open incident; evidence on changes
+in all weeks. That is found for all labels and weeks of a year together, from p-values that are never larger than those
+of the run, and from evidence that is never smaller.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from benchmarks.weeks import SOURCE, Open, Setting, opened, setting, shipped
 from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import CELLS, BinCounts, Counts, pool
-from monitor.core.promises import BANDS, PastWindow, Promise, Promises, Segment
+from monitor.core.promises import BANDS, PastWindow, Promise, Promises, Segment, SegmentPromises, segment_promises
 from monitor.core.records import SCORE_BAND, Verdict
 from monitor.evaluation.comparisons import looks_from
 from monitor.evaluation.data import SourceData, WindowCounts
@@ -46,6 +46,7 @@ from monitor.inference.levels import decrease_p, law_of
 from monitor.inference.maximum import stays_within
 from monitor.inference.maximum_change import Pair
 from monitor.inference.merging import merge_thin
+from monitor.inference.promised import all_promises_of
 from monitor.inference.sequential import LONGEST, SIZES, evidence_needed, log_e_values
 from monitor.metrics.registry import METRICS
 
@@ -153,13 +154,6 @@ class World:
         sums, kinds = self.of(label, now=now), self.labels[label]
         return counts_of(kinds, sums.n[index], sums.hits[index], sums.effects[index])
 
-    def whole_promise(self, label: str, index: int) -> Promise:
-        """The promise of all rows of one window, as known later."""
-        sums, kinds = self.of(label, now=False), self.labels[label]
-        n = int(sums.n[index].sum())
-        claimed, kept = float(sums.n[index] @ kinds.cell) / CELLS / n, float(sums.hits[index].sum()) / n
-        return Promise(n, n / float(sums.effects[index, 0]), claimed, kept)
-
     def promises(self, label: str, *, now: bool) -> dict[Segment | None, list[Promise]]:
         """The promises of the automated rows in each window: of the label (None) and of each segment."""
         sums, kinds = self.of(label, now=now), self.labels[label]
@@ -206,6 +200,10 @@ def counts_of(label: Label, n: Ints, hits: Floats, effects: Floats) -> Counts:
     )  # fmt: skip
 
 
+Made = Callable[[Label, Ints, np.random.Generator], tuple[Sums, Sums]]
+Sizes = Callable[[int, int, np.random.Generator], Ints]
+
+
 def drawn_rows(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Ints, Floats]:
     """Rows and hits by kind of ``n`` (T,) random rows in each window, both of shape (T, K)."""
     rows = rng.multinomial(n, label.chance / label.chance.sum())
@@ -215,6 +213,21 @@ def drawn_rows(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Ints, F
 def _independent(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
     found = Sums(*drawn_rows(label, n, rng), np.ones((len(n), len(EFFECTS))))
     return found, found
+
+
+def _with_share(swing: float) -> Made:
+    """The share of true items goes up and down by ``swing`` within a year; each class keeps its scores."""
+
+    def made(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
+        wave = 1 + swing * np.sin(2 * np.pi * (np.arange(len(n)) / YEAR + rng.random()))
+        true, others = (label.chance * of for of in (label.worth, 1 - label.worth))
+        of_true = wave[:, None] * true
+        chance = of_true + (1 - wave[:, None] * true.sum()) / others.sum() * others
+        rows = rng.multinomial(n, chance / chance.sum(axis=1, keepdims=True))
+        found = Sums(rows, rng.binomial(rows, of_true / chance).astype(np.float64), np.ones((len(n), len(EFFECTS))))
+        return found, found
+
+    return made
 
 
 def _late(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
@@ -269,14 +282,14 @@ def _unequal(n: int, windows: int, rng: np.random.Generator) -> Ints:
     return np.asarray(np.rint(np.repeat(n * sizes[:, None] / sizes.mean(), windows, axis=1)), dtype=np.int64)
 
 
-Made = Callable[[Label, Ints, np.random.Generator], tuple[Sums, Sums]]
-Sizes = Callable[[int, int, np.random.Generator], Ints]
 WORLDS: dict[str, tuple[Made, Sizes]] = {
     "as they come": (_independent, _even),
     "clusters": (_clustered, _even),
     "late truths": (_late, _even),
     "seasons": (_independent, _seasons),
     "labels of unequal size": (_independent, _unequal),
+    "share of true items, 20% up and down": (_with_share(0.2), _even),
+    "share of true items, 40% up and down": (_with_share(0.4), _even),
     "late truths, seasons, unequal sizes": (_late, lambda *of: _seasons(*of) * _unequal(*of) // of[0]),
 }
 """Name -> functions that draw the sums of a label, as known in the end and when each window is judged, and the rows of
@@ -327,18 +340,25 @@ class Played:
     ) -> dict[str | None, dict[Segment, Promises]]:
         found: dict[str | None, dict[Segment, Promises]] = {}
         for name in self.world.labels:
-            every = {s: each[index] for s, each in promises[name, now].items() if s is not None}
-            found[name] = {segment: {"automated": each} for segment, each in every.items() if each.rows}
+            every = {s: each[index] for s, each in promises[name, now].items() if s is not None and s[0] in COLUMNS}
+            parts: dict[Segment, Promises] = {
+                segment: {"automated": each} for segment, each in every.items() if each.rows
+            }
+            found[name] = {**kept_of(self.world, name, index, now=now)[1], **parts}
         return found
 
     def _past(self, index: int, promises: Mapping[tuple[str, bool], PromisesOf]) -> PastWindow:
-        whole = {name: promises[name, False][None][index] for name in self.world.labels}
         labels: dict[str | None, Promises] = {
-            name: {"all": self.world.whole_promise(name, index), "automated": each}
-            for name, each in whole.items()
-            if each.rows
+            name: kept_of(self.world, name, index, now=False)[0] for name in self.world.labels
         }
         return PastWindow(self.place.windows[index], labels, segments=self._segments(index, promises, now=False))
+
+
+@lru_cache(maxsize=16_384)
+def kept_of(world: World, label: str, index: int, *, now: bool) -> tuple[Promises, SegmentPromises]:
+    """What the history keeps of one window: the promises of a label, and those of its bands of scores."""
+    counts = world.counts(label, index, now=now)
+    return all_promises_of(counts), segment_promises({label: counts}, {})[label]
 
 
 def _squared_residuals(n: Ints, hits: Floats, score: Floats) -> Floats:
@@ -467,6 +487,8 @@ def may_breach(rule: Rule, played: Played) -> Bools:
     """The judged windows in which the rule could breach for any label, shape (judged windows,)."""
     if rule.test is not None:
         return _may_shift(rule, played)
+    if rule.evidence == "accumulated":
+        return np.ones(len(played.judged), dtype=bool)
     if rule.accumulates:
         return _may_accumulate(rule, played)
     p, config = np.sort(smallest_ps(rule, played), axis=0), played.place.config
@@ -608,7 +630,7 @@ class QuietYear:
     @property
     def cost(self) -> float:
         """The approximate seconds."""
-        return 3.0 * self.weeks / YEAR
+        return 25.0 * self.weeks / YEAR
 
     def run(self) -> list[Tally]:
         """The tally of the incidents of the year."""

@@ -103,6 +103,20 @@ STARTER_RULES = (
         ONE_TRUTH,
     ),
     StarterRule(
+        "lasting-ece-increase",
+        "The same two over up to a year: evidence adds up week by week, so that smaller changes that last are found.",
+        "metric: ece, condition: increase, evidence: accumulated, threshold: 0.02, "
+        "schedule: weekly, severity: warning, actions: [slack]",
+        EVERY_KIND - ONE_TRUTH,
+    ),
+    StarterRule(
+        "lasting-auc-decrease",
+        "The other of the two.",
+        "metric: roc_auc, condition: decrease, evidence: accumulated, threshold: 0.03, schedule: weekly, "
+        "severity: warning, actions: [slack]",
+        EVERY_KIND - ONE_TRUTH,
+    ),
+    StarterRule(
         "score-shift",
         "The scores are distributed differently. Not wrong in itself: it explains what the others say.",
         "test: ks, column: score, threshold: 0.1, schedule: weekly, severity: info, actions: []",

@@ -26,6 +26,7 @@ CASES = sorted((Path(__file__).parents[2] / "cases" / "rules").glob("*.yaml"))
 EXPECTED = "# --- expected ---\n"
 SHIPPED = Path(__file__).parents[3] / "alerts.yaml"
 
+LASTING = ["lasting-ece-increase", "lasting-auc-decrease"]
 # The example of the design, unchanged.
 DESIGNED = """\
 version: 1
@@ -159,6 +160,9 @@ def test_the_example_of_the_design_loads_unchanged() -> None:
 
 def test_the_shipped_file_has_the_rules_and_numbers_of_the_design() -> None:
     shipped, designed = load_config(SHIPPED), parse_config(DESIGNED)
+    # and two warnings that came later: evidence on changes that lasts
+    assert [rule.id for rule in shipped.rules if rule.evidence == "accumulated"] == LASTING
+    shipped = shipped.model_copy(update={"rules": tuple(rule for rule in shipped.rules if rule.id not in LASTING)})
     # its own sources, and one route: a placeholder user group would page nobody
     own = {"sources", "routes"}
     assert shipped.model_dump(exclude=own) == designed.model_dump(exclude=own)

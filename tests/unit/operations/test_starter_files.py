@@ -14,8 +14,15 @@ from monitor.operations.starter_files import EVERY_KIND, ONE_TRUTH, starter_conf
 from monitor.warehouse.survey import Survey
 
 ACTING = {"automated-overconfidence", "lasting-overconfidence", "automated-accuracy-decrease"}
-WATCHING = {"lasting-segments", "auc-decrease", "ece-increase", "score-shift"}
-OF_ALL_ROWS = {"auc-decrease", "ece-increase"}
+WATCHING = {
+    "auc-decrease",
+    "ece-increase",
+    "lasting-auc-decrease",
+    "lasting-ece-increase",
+    "lasting-segments",
+    "score-shift",
+}
+OF_ALL_ROWS = {"auc-decrease", "ece-increase", "lasting-auc-decrease", "lasting-ece-increase"}
 
 
 def rules_of(kind: str, must_be_right: float | None = None) -> dict[str, Rule]:
