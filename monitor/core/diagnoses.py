@@ -48,7 +48,7 @@ class NotTold(StrEnum):
     TOO_FEW_ROWS = "too_few_rows"
 
 
-CauseKind = Literal["version", "mix", "annotation"]
+CauseKind = Literal["version", "mix", "class_mix", "annotation"]
 AutomationState = Literal["on", "off", "limited"]
 Step = Literal["recalibrate", "act_from_score", "repair_data", "retrain", "pin_again"]
 
@@ -88,8 +88,9 @@ class Cost:
 class LikelyCause:
     """What else changed when a trouble began.
 
-    ``kind``: a model *version* arrived, the *mix* of rows changed (``what`` is then "column=value"), or somebody wrote
-    an *annotation*. ``share`` is the part of the change that it explains, None if that cannot be measured.
+    ``kind``: a model *version* arrived, the *mix* of rows changed (``what`` is then "column=value"), only the share of
+    true items did (*class_mix*, "20% to 10%"), or somebody wrote an *annotation*. ``share`` is the part of the change
+    that it explains, None if that cannot be measured.
     """
 
     kind: CauseKind

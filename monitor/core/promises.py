@@ -57,6 +57,8 @@ BANDS = {
     "from 0.95": (0.95, 1.0),
 }
 """The bands by name: scores from the first value, and below the second; the last two overlap and include 1."""
+APART = tuple(name for name, (low, high) in BANDS.items() if (low, high) != (0.95, 1.0))
+"""The bands that do not overlap."""
 
 
 def is_part(segment: Segment, segments: Collection[Segment]) -> bool:

@@ -27,8 +27,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.counts import BinCounts, Counts, Floats
-from monitor.core.promises import BANDS, PastWindow, Promise, bands_of, pooled_promise, promise_of
+from monitor.core.counts import Counts, Floats
+from monitor.core.promises import APART, BANDS, PastWindow, Promise, bands_of, pooled_promise, promise_of
 from monitor.core.records import SCORE_BAND, Comparison, Interval, Window
 from monitor.evaluation.accumulated import (
     SHOWN,
@@ -55,7 +55,7 @@ from monitor.evaluation.rule_metrics import (
 )
 from monitor.evaluation.week_spread import weeks_of
 from monitor.inference.change import mover
-from monitor.inference.class_mix import class_mix
+from monitor.inference.class_mix import class_mix, in_bands
 from monitor.inference.gaps import GapTables, analytic_limits, farther
 from monitor.inference.memory import kept_with
 from monitor.inference.merging import pool_bins
@@ -67,8 +67,6 @@ SURE = 0.95
 LATELY = 4
 """The windows that tell together whether the share of true items changed."""
 ALL = "all scores"
-APART = tuple(name for name, (low, high) in BANDS.items() if (low, high) != (0.95, 1.0))
-"""The bands that do not overlap."""
 Strand = tuple[tuple[str, int], ...]
 """Bands of scores with the direction in which their gaps are looked for: 1 too high, -1 too low."""
 STRANDS: tuple[Strand, ...] = tuple(
@@ -302,13 +300,8 @@ def share_times(run: ChangeRun) -> Floats:
 
     1 where it is not so that only their share changed, by the windows that may be pooled with each.
     """
-    none, names = Promise(0, 0.0, 0.0, 0.0), [name for name in APART if name in run.then]
-    _, n, promised, kept = _columns([[parts.get(name, none) for name in names] for parts in (*run.parts, run.then)])
     found: Floats = np.ones((len(run.parts), 2))
-    tables = [
-        BinCounts(np.arange(len(names)), np.rint(w), w, w * p, w * k, w)
-        for w, p, k in zip(n, promised, kept, strict=True)
-    ]
+    tables = [in_bands(parts) for parts in (*run.parts, run.then)]
     for at, table in enumerate(tables[:-1]):
         mix = class_mix(table, tables[-1], pool_bins(tables[max(0, at - LATELY + 1) : at + 1]))
         if mix is not None and mix.only_share_changed:

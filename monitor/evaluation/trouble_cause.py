@@ -1,4 +1,4 @@
-"""What else changed when a trouble began: a model version, the mix of rows, or what a person noted. Pure.
+"""What else changed when a trouble began: a model version, the mix of rows or of classes, or what was noted. Pure.
 
 A cause must begin within one window of the trouble, and explain a fifth of the change or more against rows that do not
 have it. A version that all rows have has no such rows: the break must come with it, and be larger than those that the
@@ -15,10 +15,12 @@ import numpy as np
 
 from monitor.core.counts import Floats
 from monitor.core.diagnoses import LikelyCause, Segment, Since
-from monitor.core.promises import PastWindow
+from monitor.core.promises import APART, PastWindow, Promise, pooled_promise
 from monitor.core.records import SCORE_BAND, Annotation
+from monitor.core.wording import percent
 from monitor.evaluation.trouble_segment import NEARLY_ALL
 from monitor.evaluation.weekly_evidence import WeeklyEvidence, breaks_at, changes
+from monitor.inference.class_mix import class_mix, in_bands
 
 LEAST_SHARE = 0.2
 ARRIVED = 0.1
@@ -68,10 +70,11 @@ def likely_cause(
         total = max(total, float(evidence.share[line - 1, at:].mean() * evidence.value[line, at:].mean()))
     around = _Around(evidence, history, at, segment, total)
     shares = _version_shares(label, evidence, windows)
-    return next(_causes(around, shares, windows, annotations), None)
+    return next(_causes(label, around, shares, windows, annotations), None)
 
 
 def _causes(
+    label: str | None,
     around: _Around,
     shares: Mapping[str, Floats],
     windows: Sequence[PastWindow],
@@ -81,6 +84,7 @@ def _causes(
         if around.is_near(place):
             yield from _version(around, version, place)
     yield from _mix(around)
+    yield from _class_mix(around, label, windows)
     yield from _annotation(around, windows, annotations)
 
 
@@ -203,6 +207,48 @@ def _levels(evidence: WeeklyEvidence, lines: Floats, span: slice) -> tuple[Float
     with np.errstate(divide="ignore"):
         mean = (weight * evidence.value[1 + lines, span]).sum(axis=1) / np.maximum(total, 1e-9)
         return mean, np.asarray(1 / total)
+
+
+# --- the share of true items
+
+
+def _class_mix(around: _Around, label: str | None, windows: Sequence[PastWindow]) -> Iterator[LikelyCause]:
+    """Another share of true items, where nothing else changed in the label's scores and it explains enough.
+
+    All rows tell whether it is so; the odds of a hit then change by one factor in each band of the rows in trouble.
+    Nothing is said where the share of true items is an accuracy: of confidence in a decision, or of given labels only.
+    """
+    evidence, at = around.evidence, around.at
+    used = [window for window in windows if window.window.name in evidence.windows]
+    if not all(_has_classes(label, window) for window in used):
+        return
+    then, now = (in_bands(_all_rows(label, part)) for part in (used[:at], used[at:]))
+    mix = class_mix(now, then) if then.w.sum() > 0 and now.w.sum() > 0 else None
+    if mix is None or not mix.only_share_changed:
+        return
+    lines = [1 + k for k, (column, name) in enumerate(evidence.segments) if column == SCORE_BAND and name in APART]
+    rows, kept = evidence.rows[lines], evidence.kept[lines]
+    before = (rows * kept)[:, :at].sum(axis=1) / np.maximum(rows[:, :at].sum(axis=1), 1e-9)
+    true, others = before * mix.told / mix.then, (1 - before) * (1 - mix.told) / (1 - mix.then)
+    worse = rows[:, at:].sum(axis=1) @ (before - true / (true + others)) / max(rows[:, at:].sum(), 1e-9)
+    share = evidence.sign * float(worse) / max(around.total, 1e-9)
+    if share >= LEAST_SHARE:
+        what = f"{percent(mix.then)} to {percent(mix.now)}"
+        yield LikelyCause("class_mix", what, evidence.windows[at], min(share, 1.0))
+
+
+def _has_classes(label: str | None, window: PastWindow) -> bool:
+    every, given = (window.promise(label, where) for where in ("all", "predicted"))
+    is_of_label = (window.settings or {}).get("score_is") == "probability_of_label"
+    return is_of_label and every is not None and (given is None or given.rows < every.rows)
+
+
+def _all_rows(label: str | None, windows: Sequence[PastWindow]) -> dict[str, Promise]:
+    """The promise of all rows in each band of scores, over the windows."""
+    parts = [window.segments.get(label, {}) for window in windows]
+    every = {name: [part.get((SCORE_BAND, name), {}).get("all") for part in parts] for name in APART}
+    known = {name: [each for each in of if each is not None] for name, of in every.items()}
+    return {name: pooled_promise(of) for name, of in known.items() if of}
 
 
 # --- what people noted

@@ -9,6 +9,7 @@ and others weighed anew (Lipton, Wang & Smola 2018), are what the window's would
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from monitor.core.counts import BinCounts, Counts
+from monitor.core.promises import APART, Promise
 from monitor.inference.tails import chi_square
 
 Floats = npt.NDArray[np.float64]
@@ -91,6 +93,14 @@ def class_mix(window: BinCounts, baseline: BinCounts, recent: BinCounts | None =
         alike(then),
         float(ndtr(-towards * moved / error)) if math.isfinite(error) else 1.0,
     )
+
+
+def in_bands(parts: Mapping[str, Promise]) -> BinCounts:
+    """The bins of promises by band of scores; bands without rows are empty."""
+    none = Promise(0, 0.0, 0.0, 0.0)
+    each = [parts.get(name, none) for name in APART]
+    n, promised, kept = np.array([(part.effective, part.promised, part.kept) for part in each]).T
+    return BinCounts(np.arange(len(each)), np.rint(n), n, n * promised, n * kept, n)
 
 
 def at_share(counts: Counts, share: float) -> Counts:

@@ -249,6 +249,7 @@ def cause_words(cause: LikelyCause | None) -> str:
     known = {
         "version": f"model version {what} arrived in {cause.began}",
         "mix": f"the share of {what} changed in {cause.began}",
+        "class_mix": f"its share of all items went from {what} in {cause.began}, and only that changed",
         "annotation": f"{what} ({cause.began})",
     }
     return known[cause.kind] + share

@@ -14,13 +14,14 @@ import pytest
 from monitor.config.model import EvaluationConfig
 from monitor.core.counts import counts_from_rows
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, NotTold
-from monitor.core.promises import PastWindow, Promise, Segment
-from monitor.core.records import Annotation, Reason, Subject, Verdict
+from monitor.core.promises import PastWindow, Promise, Segment, pooled_promise
+from monitor.core.records import SCORE_BAND, Annotation, Reason, Subject, Verdict
 from monitor.core.windows import day, week
 from monitor.evaluation.diagnosis import diagnose
 from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.shift.onset import Level
 from monitor.report.run_document import label_row
+from monitor.story.label import cause_words
 
 UTC = ZoneInfo("UTC")
 ROWS = 400
@@ -261,6 +262,55 @@ def test_more_rows_of_a_part_that_was_always_worse_are_a_mix() -> None:
     email = [(0.9 if at < FAULT_AT else 0.4, 0.9) for at in range(len(WEEKS))]
     told = found_in({("channel", "phone"): phone, ("channel", "email"): email})
     assert (told.segment, told.cause and told.cause.text) == (None, "mix channel=phone")
+
+
+OF_TRUE, OF_OTHERS = (0.2, 0.2, 0.3, 0.3), (0.8, 0.15, 0.04, 0.01)
+"""Where true items, and others, are in the four bands of scores."""
+SHIFT = tuple(zip(("below 0.5", "0.5 to 0.8", "0.8 to 0.9", "from 0.9"), OF_TRUE, OF_OTHERS, strict=True))
+
+
+def seasonal(
+    then: float, now: float, *, faulty: bool = False, score_is: str = "probability_of_label"
+) -> list[PastWindow]:
+    """Windows in which the share of true items goes from ``then`` to ``now``; or as many true items become others."""
+
+    def part(share: float, band: tuple[str, float, float], kept: float) -> Promise:
+        rows, claimed = (
+            share * band[1] + (1 - share) * band[2],
+            then * band[1] / (then * band[1] + (1 - then) * band[2]),
+        )
+        return Promise(
+            round(20_000 * rows), 20_000 * rows, claimed, claimed * kept if faulty else share * band[1] / rows
+        )
+
+    found = []
+    for at, window in enumerate(WEEKS):
+        share = then if at < FAULT_AT or faulty else now
+        bands = {band[0]: part(share, band, now / then if at >= FAULT_AT else 1.0) for band in SHIFT}
+        acting = {name: each for name, each in bands.items() if name in ("0.8 to 0.9", "from 0.9")}
+        segments = {(SCORE_BAND, name): {"all": each} for name, each in bands.items()}
+        segments |= {(SCORE_BAND, name): {"all": each, "automated": each} for name, each in acting.items()}
+        of_label = {"all": pooled_promise(list(bands.values())), "automated": pooled_promise(list(acting.values()))}
+        settings = {"score_is": score_is}
+        found.append(PastWindow(window, {"billing": of_label}, {}, segments={"billing": segments}, settings=settings))
+    return found
+
+
+def test_another_share_of_true_items_is_the_cause_where_nothing_else_changed() -> None:
+    told = diagnose(facts(verdict(), windows=seasonal(0.3, 0.15)))
+    assert told.cause is not None
+    assert (told.cause.text, told.cause.began) == ("class_mix 30% to 15%", WEEKS[FAULT_AT].name)
+    assert told.cause.share == pytest.approx(1.0, abs=0.05)
+    assert "its share of all items went from 30% to 15%" in cause_words(told.cause)
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [seasonal(0.3, 0.15, faulty=True), seasonal(0.3, 0.3), seasonal(0.3, 0.15, score_is="confidence_in_prediction")],
+    ids=["as many true items less, with the scores as before", "nothing", "right decisions are no class"],
+)
+def test_a_fault_is_no_other_share_of_true_items(windows: Sequence[PastWindow]) -> None:
+    assert diagnose(facts(verdict(), windows=windows)).cause is None
 
 
 @pytest.mark.parametrize(("weeks", "text"), [(0, "annotation prompt v7"), (4, None)])
