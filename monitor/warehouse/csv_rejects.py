@@ -28,12 +28,12 @@ csv.field_size_limit(2 * MOST_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class UnreadableLine:
-    """A line of a file that is no row: its number from 1, why not, and its text."""
+    """A line of a file that is no row: its number from 1, why not, and what it holds."""
 
     path: str
     line: int
     why: str
-    text: str
+    content: str
     header: Header
 
     def moments(self, column: str, form: str | None) -> Iterator[datetime]:
@@ -42,7 +42,7 @@ class UnreadableLine:
         Values beyond the names move the column to the right by as many places at most. Any place counts where the file
         has no such column, or the line no more values than names.
         """
-        values, names = self.text.split(self.header.separator), [name.casefold() for name in self.header.names]
+        values, names = self.content.split(self.header.separator), [name.casefold() for name in self.header.names]
         beyond = len(values) - len(names)
         if column.casefold() in names and beyond > 0:
             place = names.index(column.casefold())

@@ -214,7 +214,7 @@ def test_check_prints_what_it_found_and_where_the_history_is(tmp_path: Path, mon
 
 def test_check_names_labels_of_alerts_yaml_that_no_row_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    day = (utc_now() - timedelta(days=8)).date()  # in the last ready week, or before it: the survey says which
+    day = (utc_now() - timedelta(days=7)).date()  # one of the days below is in the last ready week, whatever today is
     lines = [
         f"t{n},{label},0.{n % 90 + 10},1,{day - timedelta(days=d)}"
         for n in range(40)
