@@ -72,27 +72,21 @@ def cheapest_fallback(rows: ProbabilityRows, costs: Floats) -> CheapestFallback 
     each = rows.weight[:, None] * (rows.truth @ costs)  # the cost of each decision for each item
     top, score = top_label(rows), scores(rows)
     scored = top >= 0
-    acting = np.where(scored, each[np.arange(len(top)), np.maximum(top, 0)], 0.0)
+    acting = np.where(scored, each[np.arange(len(top)), top], 0.0)
     levels, index = np.unique(np.where(scored, score.max(axis=1), -1.0), return_inverse=True)
-    sums = np.stack([np.bincount(index, weights=column, minlength=len(levels)) for column in (acting, *each.T)])
-    held = levels >= 0
-    unscored = sums[1:, ~held].sum(axis=1)
-    sums = sums[:, held][:, ::-1]
-    # from "never act" down to the lowest score of a top label
-    acted = np.concatenate(([0.0], np.cumsum(sums[0])))
-    left = np.column_stack((sums[1:].sum(axis=1), sums[1:].sum(axis=1)[:, None] - np.cumsum(sums[1:], axis=1)))
-    cost = (acted + left + unscored[:, None]) / total
-    place = int(np.argmax(cost.min(axis=0) <= cost.min() + 1e-12))
-    fallback = int(np.argmax(cost[:, place] <= cost.min() + 1e-12))
-    thresholds = np.concatenate(([_NEVER], levels[held][::-1]))
-    weights = np.concatenate(([0.0], np.cumsum(np.bincount(index, weights=rows.weight)[held][::-1])))
+    # sums over the items that act, from "never act" down to the lowest score of a top label
+    sums = np.zeros((len(levels) + 1, 2 + len(costs)))
+    np.add.at(sums, len(levels) - index, np.column_stack((acting, rows.weight, each)))
+    sums = np.cumsum(sums, axis=0)[: 1 + (levels >= 0).sum()]
+    cost = (sums[:, :1] + each.sum(axis=0) - sums[:, 2:]) / total
+    place, fallback = divmod(int(np.argmax(cost <= cost.min() + 1e-12)), len(costs))
     shares = np.nan_to_num(over(score, score.sum(axis=1, keepdims=True)))
     by_scores = np.round(shares @ costs, 9).argmin(axis=1)  # the first of equal ones, despite rounding
     return CheapestFallback(
-        threshold=float(thresholds[place]),
+        threshold=float([_NEVER, *levels[::-1]][place]),
         fallback=rows.labels[fallback],
-        cost=float(cost[fallback, place]),
-        acting=float(weights[place] / total),
+        cost=float(cost[place, fallback]),
+        acting=float(sums[place, 1] / total),
         present=_mean(acting, scored, rows),
         by_scores=_mean(each[np.arange(len(top)), by_scores], scored, rows),
         expected=_mean((shares * each).sum(axis=1), scored, rows),

@@ -149,38 +149,21 @@ def metric_named(name: str) -> str:
     return _ALSO.get(name, name)
 
 
-_NLL = (0.0, -log(1e-15))
+_NAMES_BY_RANGE: Mapping[tuple[float, float], str] = {
+    (0.0, -log(1e-15)): "nll nll_at_1 nll_at_3 nll_at_5 class_nll entropy_weighted_nll class_weighted_nll",
+    (-1.0, 1.0): ("overconfidence expected_overconfidence kappa multiclass_mcc point_biserial matthews_correlation"),
+    (0.0, 0.25): "brier_resolution brier_uncertainty",
+    (0.0, log(2)): "mutual_information",
+    (0.0, sqrt(2)): "certainty_divergence",
+    (0.0, inf): (
+        "score_entropy class_entropy class_mutual_information mse rmse mae misclassification_cost expected_cost "
+        "expected_misclassification_cost"
+    ),
+    (-inf, 1.0): "r_squared",
+    (-inf, inf): "normal_nll cohens_d excess_errors",
+}
 RANGES: Mapping[str, tuple[float, float]] = {
-    "nll": _NLL,
-    "overconfidence": (-1.0, 1.0),
-    "expected_overconfidence": (-1.0, 1.0),
-    "mutual_information": (0.0, log(2)),
-    "nll_at_1": _NLL,
-    "nll_at_3": _NLL,
-    "nll_at_5": _NLL,
-    "score_entropy": (0.0, inf),
-    "class_entropy": (0.0, inf),
-    "class_nll": _NLL,
-    "entropy_weighted_nll": _NLL,
-    "class_mutual_information": (0.0, inf),
-    "kappa": (-1.0, 1.0),
-    "multiclass_mcc": (-1.0, 1.0),
-    "certainty_divergence": (0.0, sqrt(2)),
-    "mse": (0.0, inf),
-    "rmse": (0.0, inf),
-    "mae": (0.0, inf),
-    "r_squared": (-inf, 1.0),
-    "normal_nll": (-inf, inf),
-    "brier_resolution": (0.0, 0.25),
-    "brier_uncertainty": (0.0, 0.25),
-    "class_weighted_nll": _NLL,
-    "cohens_d": (-inf, inf),
-    "point_biserial": (-1.0, 1.0),
-    "matthews_correlation": (-1.0, 1.0),
-    "misclassification_cost": (0.0, inf),
-    "expected_cost": (0.0, inf),
-    "expected_misclassification_cost": (0.0, inf),
-    "excess_errors": (-inf, inf),
+    name: values for values, names in _NAMES_BY_RANGE.items() for name in names.split()
 }
 """The possible values, if not [0, 1]. Costs have no upper limit, since a source may set them."""
 
