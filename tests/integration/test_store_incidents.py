@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,31 @@ def test_people_who_act_at_the_same_moment_lose_nothing_and_the_last_edit_says_a
             f"note {at}" for at in range(1, 12, 2)
         }
         thread = world.monitor.store.thread(str(world.incident("billing").root))
+        lines = " ".join(str(each.payload["blocks"]) for each in thread if each.operation == "reply")
+        assert all(f"note {at}" in lines for at in range(1, 12, 2))
         edits = [delivery for delivery in thread if delivery.operation == "edit"]
-        assert [each.sequence for each in edits] == list(range(1, 8))
+        assert [each.sequence for each in edits] == [1], "a note changes nothing that the message shows"
         assert "Acknowledged by person" in str(edits[-1].payload["blocks"])
+
+
+def test_people_who_change_what_a_message_shows_at_the_same_moment_leave_an_edit_each(url: str, tmp_path: Path) -> None:
+    with world_in(tmp_path, url) as world:
+        world.evaluate("2026-W02", [Judged("billing", "automated-overconfidence", "breach", 0.12)])
+        id, now = world.incident("billing").id, world.clock()
+
+        def press(hours: int) -> incident_actions.Outcome:
+            with Store.from_url(url, create=False) as own:
+                monitor = Monitor(
+                    world.monitor.config, world.monitor.settings, world.monitor.warehouse, own, None, world.clock
+                )
+                return incident_actions.silence(monitor, id, now + timedelta(hours=hours), f"person {hours}")
+
+        with ThreadPoolExecutor(4) as pool:
+            done = list(pool.map(press, range(1, 13)))
+        silenced = sum(each.decision.kind == "silence" for each in done)
+        assert {each.decision.kind for each in done} <= {"silence", "nothing"}
+        thread = world.monitor.store.thread(str(world.incident("billing").root))
+        edits = [delivery for delivery in thread if delivery.operation == "edit"]
+        assert [each.sequence for each in edits] == list(range(1, silenced + 1))
+        assert world.incident("billing").silenced_until == now + timedelta(hours=12)
+        assert f"{now + timedelta(hours=12):%Y-%m-%d %H:%M}" in str(edits[-1].payload["blocks"])
