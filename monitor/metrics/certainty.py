@@ -61,12 +61,12 @@ def uncertain_accuracy(soft: Floats, certain: Floats) -> Floats:
 
 _BOTH = (soft_confusion, certain_confusion)
 STATISTICS: tuple[RowStatistic, ...] = (
-    RowStatistic("certainty_accuracy", "higher", (soft_confusion,), accuracy),
-    RowStatistic("certain_accuracy", "higher", (certain_confusion,), accuracy),
-    RowStatistic("uncertain_accuracy", "none", _BOTH, uncertain_accuracy),
-    RowStatistic("certainty_ratio", "higher", _BOTH, certainty_ratio),
-    RowStatistic("certain_share", "none", _BOTH, certain_share),
-    RowStatistic("certainty_divergence", "lower", (hard_confusion, soft_confusion), divergence, True),
-    RowStatistic("imcp_area", "higher", (closeness_sums,), imcp_area),
+    RowStatistic("certainty_accuracy", "Accuracy of the scores", "higher", (soft_confusion,), accuracy),
+    RowStatistic("certain_accuracy", "Accuracy of the certain part", "higher", (certain_confusion,), accuracy),
+    RowStatistic("uncertain_accuracy", "Accuracy of the uncertain part", "none", _BOTH, uncertain_accuracy),
+    RowStatistic("certainty_ratio", "Certainty ratio", "higher", _BOTH, certainty_ratio),
+    RowStatistic("certain_share", "Certain share", "none", _BOTH, certain_share),
+    RowStatistic("certainty_divergence", "Divergence", "lower", (hard_confusion, soft_confusion), divergence, True),
+    RowStatistic("imcp_area", "IMCP area", "higher", (closeness_sums,), imcp_area),
 )
 REGISTERED: tuple[Metric, ...] = tuple(statistic.metric("rows") for statistic in STATISTICS)

@@ -28,7 +28,7 @@ class Share:
 
 
 def of_share(
-    name: str, share: Callable[[Counts], Share | None], direction: Direction, needs: Needs = "counts"
+    name: str, title: str, share: Callable[[Counts], Share | None], direction: Direction, needs: Needs = "counts"
 ) -> Metric:
     """The registry's row of a metric that is a share of rows; None where there are none of which it is."""
 
@@ -36,12 +36,12 @@ def of_share(
         found = share(counts)
         return None if found is None else found.value
 
-    return Metric(name, point, direction, needs=needs, share=share)
+    return Metric(name, title, point, direction, needs=needs, share=share)
 
 
-def of_decisions(name: str, core: Callable[[Confusion], Floats], direction: Direction) -> Metric:
+def of_decisions(name: str, title: str, core: Callable[[Confusion], Floats], direction: Direction) -> Metric:
     """The registry's row of a metric of the confusion matrix."""
-    return of_core(name, lambda groups: core(confusion_of(groups)), direction)
+    return of_core(name, title, lambda groups: core(confusion_of(groups)), direction)
 
 
 def share_of(counts: Counts, part: Floats) -> Share | None:
@@ -216,18 +216,18 @@ def matthews(found: Confusion) -> Floats:
     return np.clip(over(found.tp * found.tn - found.fp * found.fn, whole), -1.0, 1.0)
 
 
-ACCURACY = of_share("accuracy", right, "higher")
-FALSE_NEGATIVE_RATE = of_share("false_negative_rate", missed, "lower")
+ACCURACY = of_share("accuracy", "Accuracy", right, "higher")
+FALSE_NEGATIVE_RATE = of_share("false_negative_rate", "False-negative rate", missed, "lower")
 REGISTERED: tuple[Metric, ...] = (
-    of_share("error_rate", lambda counts: others(right(counts)), "lower"),
-    of_share("precision", predicted_right, "higher"),
-    of_share("recall", positives_found, "higher"),
-    of_decisions("f1", lambda found: over(2 * found.tp, 2 * found.tp + found.fp + found.fn), "higher"),
-    of_share("false_positive_rate", alarmed, "lower"),
-    of_share("specificity", lambda counts: others(alarmed(counts)), "higher"),
-    of_decisions("balanced_accuracy", balanced_accuracy, "higher"),
-    of_decisions("balanced_error", lambda found: 1 - balanced_accuracy(found), "lower"),
-    of_decisions("class_weighted_error", class_weighted_error, "lower"),
-    of_share("prevalence", lambda counts: share_of(counts, actual_weights(counts)), "none"),
-    of_decisions("matthews_correlation", matthews, "higher"),
+    of_share("error_rate", "Error rate", lambda counts: others(right(counts)), "lower"),
+    of_share("precision", "Precision", predicted_right, "higher"),
+    of_share("recall", "Recall", positives_found, "higher"),
+    of_decisions("f1", "F1", lambda found: over(2 * found.tp, 2 * found.tp + found.fp + found.fn), "higher"),
+    of_share("false_positive_rate", "False-positive rate", alarmed, "lower"),
+    of_share("specificity", "Specificity", lambda counts: others(alarmed(counts)), "higher"),
+    of_decisions("balanced_accuracy", "Balanced accuracy", balanced_accuracy, "higher"),
+    of_decisions("balanced_error", "Balanced error", lambda found: 1 - balanced_accuracy(found), "lower"),
+    of_decisions("class_weighted_error", "Class-weighted error", class_weighted_error, "lower"),
+    of_share("prevalence", "Prevalence", lambda counts: share_of(counts, actual_weights(counts)), "none"),
+    of_decisions("matthews_correlation", "Matthews' correlation", matthews, "higher"),
 )

@@ -13,6 +13,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from monitor.core.counts import CELLS, Counts, Floats
+from monitor.metrics.classification import confusion_of
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import Core, Groups, groups_of, of_core, on_counts, over
 
@@ -52,7 +53,13 @@ DEFAULT = Costs()
 
 def cost_core(costs: Costs) -> Core:
     """What the decisions cost a row: (c_fn fn + c_fp fp + c_tp tp + c_tn tn) / all. Elkan 2001."""
-    return lambda groups: _mean_cost(costs, groups, _truths(groups), groups.predicted.astype(np.float64))
+
+    def mean(groups: Groups) -> Floats:
+        found = confusion_of(groups)
+        wrong = costs.false_negative * found.fn + costs.false_positive * found.fp
+        return over(wrong + costs.true_positive * found.tp + costs.true_negative * found.tn, found.total)
+
+    return mean
 
 
 def expected_cost_core(costs: Costs) -> Core:
@@ -65,7 +72,10 @@ def expected_cost_core(costs: Costs) -> Core:
 
     def mean(groups: Groups) -> Floats:
         p = probability_of_label(groups)
-        return _mean_cost(costs, groups, (p, p), groups.predicted.astype(np.float64))
+        yes = p * costs.true_positive + (1 - p) * costs.false_positive
+        no = p * costs.false_negative + (1 - p) * costs.true_negative
+        held = groups.hit + groups.miss
+        return over(held @ np.where(groups.predicted, yes, no), held.sum(axis=-1))
 
     return mean
 
@@ -77,26 +87,16 @@ def expected_misclassification_core(costs: Costs) -> Core:
     The sum over y' of P(y' | x) C[y, y'], the mean of which is taken over the rows, with the truth y as the row of the
     cost matrix. COMPSCI 589 (UMass), lecture 14.
     """
-    return lambda groups: _mean_cost(costs, groups, _truths(groups), probability_of_label(groups))
 
+    def mean(groups: Groups) -> Floats:
+        p = probability_of_label(groups)
+        true = p * costs.true_positive + (1 - p) * costs.false_negative
+        false = p * costs.false_positive + (1 - p) * costs.true_negative
+        hit = np.where(groups.truth_is_outcome, true, false)
+        miss = np.where(groups.truth_is_outcome, false, true)
+        return over(groups.hit @ hit + groups.miss @ miss, (groups.hit + groups.miss).sum(axis=-1))
 
-def _mean_cost(costs: Costs, groups: Groups, truths: tuple[Floats, Floats], decided: Floats) -> Floats:
-    """The mean cost of a row, by the probabilities that the label is true of a hit and of a miss, and that it is given.
-
-    Each has shape (G,).
-    """
-    hit, miss = (
-        decided * (true * costs.true_positive + (1 - true) * costs.false_positive)
-        + (1 - decided) * (true * costs.false_negative + (1 - true) * costs.true_negative)
-        for true in truths
-    )
-    return over(groups.hit @ hit + groups.miss @ miss, (groups.hit + groups.miss).sum(axis=-1))
-
-
-def _truths(groups: Groups) -> tuple[Floats, Floats]:
-    """Whether the label is true of a hit, and of a miss: 1 or 0, each (G,)."""
-    true = groups.truth_is_outcome.astype(np.float64)
-    return true, 1 - true
+    return mean
 
 
 def probability_of_label(groups: Groups) -> Floats:
@@ -160,4 +160,7 @@ ON_GROUPS: Mapping[str, Callable[[Costs], Core]] = {
 }
 """Metrics of a cost, which a source may set: functions of groups, once the costs are known."""
 
-REGISTERED: tuple[Metric, ...] = tuple(of_core(name, core(DEFAULT), "lower") for name, core in ON_GROUPS.items())
+_TITLES = ("Misclassification cost", "Expected cost of the decisions", "Expected misclassification cost")
+REGISTERED: tuple[Metric, ...] = tuple(
+    of_core(name, title, core(DEFAULT), "lower") for title, (name, core) in zip(_TITLES, ON_GROUPS.items(), strict=True)
+)

@@ -54,6 +54,7 @@ class Metric:
     """
 
     name: str
+    title: str
     point: Callable[[Any], float | None]
     direction: Direction
     bands: tuple[Band, ...] = ()
@@ -71,7 +72,7 @@ class Metric:
         """The meaning of a value by the bands; None without a value or without a band for it.
 
         >>> bands = (Band(0.0, 0.05, "well calibrated"), Band(0.05, 0.10, "somewhat off"))
-        >>> metric = Metric("ece", lambda bins: 0.0, "lower", bands, "bins")
+        >>> metric = Metric("ece", "Expected calibration error", lambda bins: 0.0, "lower", bands, "bins")
         >>> metric.reading(0.05), metric.reading(0.07), metric.reading(0.2)
         ('well calibrated', 'somewhat off', None)
         """

@@ -285,6 +285,6 @@ _D_BANDS = (
 _R_BANDS = (Band(0.5, 1.0, "strong"), Band(0.3, 0.5, "moderate"), Band(-1.0, 0.3, "weak"))
 
 REGISTERED: tuple[Metric, ...] = (
-    of_core("cohens_d", cohens_d_core, "higher", _D_BANDS),
-    of_core("point_biserial", point_biserial_core, "higher", _R_BANDS),
+    of_core("cohens_d", "Cohen's d", cohens_d_core, "higher", _D_BANDS),
+    of_core("point_biserial", "Point-biserial correlation", point_biserial_core, "higher", _R_BANDS),
 )

@@ -97,11 +97,11 @@ def on_bins(core: Core, bins: BinCounts) -> float | None:
 
 
 def of_core(
-    name: str, core: Core, direction: Direction, bands: tuple[Band, ...] = (), needs: Needs = "counts"
+    name: str, title: str, core: Core, direction: Direction, bands: tuple[Band, ...] = (), needs: Needs = "counts"
 ) -> Metric:
     """The registry's row of a metric that is a function of groups: of those of counts, or of bins."""
     on = on_bins if needs == "bins" else on_counts
-    return Metric(name, lambda rows: on(core, rows), direction, bands, needs, core=core)
+    return Metric(name, title, lambda rows: on(core, rows), direction, bands, needs, core=core)
 
 
 def number(value: Floats | float) -> float | None:

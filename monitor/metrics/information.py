@@ -78,6 +78,7 @@ def entropy_weighted_nll(sums: Floats) -> Floats:
 STATISTICS: tuple[RowStatistic, ...] = (
     RowStatistic(
         "class_mutual_information",
+        "Mutual information of the classes",
         "higher",
         (hard_confusion,),
         mutual_information_of,
@@ -86,18 +87,19 @@ STATISTICS: tuple[RowStatistic, ...] = (
     ),
     RowStatistic(
         "class_entropy",
+        "Entropy of the classes",
         "none",
         (hard_confusion,),
         class_entropy,
         biased=True,
         of_labels=True,
     ),
-    RowStatistic("score_entropy", "none", (entropy_sums,), mean_entropy, of_labels=True),
-    RowStatistic("class_nll", "lower", (loss_sums,), class_nll),
-    RowStatistic("entropy_weighted_nll", "lower", (loss_sums,), entropy_weighted_nll),
+    RowStatistic("score_entropy", "Entropy of the scores", "none", (entropy_sums,), mean_entropy, of_labels=True),
+    RowStatistic("class_nll", "Log loss of the classes", "lower", (loss_sums,), class_nll),
+    RowStatistic("entropy_weighted_nll", "Entropy-weighted log loss", "lower", (loss_sums,), entropy_weighted_nll),
 )
 
 REGISTERED: tuple[Metric, ...] = (
-    of_core("mutual_information", mutual_information_core, "higher"),
+    of_core("mutual_information", "Mutual information", mutual_information_core, "higher"),
     *(statistic.metric("rows") for statistic in STATISTICS),
 )

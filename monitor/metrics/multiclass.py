@@ -265,32 +265,36 @@ class _Placed:
         return np.asarray((np.cumsum(at) - at / 2)[self.place])
 
 
-def _of_matrix(name: str, of: Measure) -> RowStatistic:
-    return RowStatistic(name, "higher", (hard_confusion,), of)
+def _of_matrix(name: str, title: str, of: Measure) -> RowStatistic:
+    return RowStatistic(name, title, "higher", (hard_confusion,), of)
 
 
 STATISTICS: tuple[RowStatistic, ...] = (
-    _of_matrix("top1_accuracy", accuracy),
-    _of_matrix("macro_precision", average(class_precision, weighted=False)),
-    _of_matrix("macro_recall", average(class_recall, weighted=False)),
-    _of_matrix("macro_f1", average(class_f1, weighted=False)),
-    _of_matrix("weighted_precision", average(class_precision, weighted=True)),
-    _of_matrix("weighted_recall", accuracy),
-    _of_matrix("weighted_f1", average(class_f1, weighted=True)),
-    _of_matrix("micro_f1", accuracy),
-    _of_matrix("kappa", kappa),
-    _of_matrix("multiclass_mcc", matthews),
+    _of_matrix("top1_accuracy", "Top-1 accuracy", accuracy),
+    _of_matrix("macro_precision", "Macro precision", average(class_precision, weighted=False)),
+    _of_matrix("macro_recall", "Macro recall", average(class_recall, weighted=False)),
+    _of_matrix("macro_f1", "Macro F1", average(class_f1, weighted=False)),
+    _of_matrix("weighted_precision", "Weighted precision", average(class_precision, weighted=True)),
+    _of_matrix("weighted_recall", "Weighted recall", accuracy),
+    _of_matrix("weighted_f1", "Weighted F1", average(class_f1, weighted=True)),
+    _of_matrix("micro_f1", "Micro F1", accuracy),
+    _of_matrix("kappa", "Cohen's kappa", kappa),
+    _of_matrix("multiclass_mcc", "Matthews correlation", matthews),
 )
 """The weighted recall and the micro F1 of items with one label each are the accuracy."""
-AREAS = ("auc_ovo", "auc_ovr_macro", "auc_ovr_weighted")
-"""The averages of areas, whose variance has a closed form."""
+AREAS: Mapping[str, str] = {
+    "auc_ovo": "One-vs-one AUC",
+    "auc_ovr_macro": "One-vs-rest AUC",
+    "auc_ovr_weighted": "Weighted one-vs-rest AUC",
+}
+"""The averages of areas, whose variance has a closed form, and their titles."""
 
 
-def _area(name: str) -> Metric:
-    return Metric(name, lambda rows: area_averages(class_areas(rows))[name], "higher", AUC_BANDS, "rows")
+def _area(name: str, title: str) -> Metric:
+    return Metric(name, title, lambda rows: area_averages(class_areas(rows))[name], "higher", AUC_BANDS, "rows")
 
 
 REGISTERED: tuple[Metric, ...] = (
     *(statistic.metric("rows") for statistic in STATISTICS),
-    *map(_area, AREAS),
+    *(_area(name, title) for name, title in AREAS.items()),
 )

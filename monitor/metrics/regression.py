@@ -78,14 +78,16 @@ def determination(sums: Floats) -> Floats:
 
 
 STATISTICS: tuple[RowStatistic, ...] = (
-    RowStatistic("mse", "lower", (error_sums,), mean_square),
-    RowStatistic("rmse", "lower", (error_sums,), lambda sums: np.sqrt(mean_square(sums))),
-    RowStatistic("mae", "lower", (error_sums,), lambda sums: over(sums[..., 2], sums[..., 0])),
-    RowStatistic("r_squared", "higher", (error_sums,), determination),
-    RowStatistic("normal_nll", "lower", (error_sums,), lambda sums: over(sums[..., 5], sums[..., 0])),
-    RowStatistic("interval_coverage", "none", (error_sums,), lambda sums: over(sums[..., 6], sums[..., 0])),
+    RowStatistic("mse", "Mean squared error", "lower", (error_sums,), mean_square),
+    RowStatistic("rmse", "Root mean squared error", "lower", (error_sums,), lambda sums: np.sqrt(mean_square(sums))),
+    RowStatistic("mae", "Mean absolute error", "lower", (error_sums,), lambda sums: over(sums[..., 2], sums[..., 0])),
+    RowStatistic("r_squared", "R squared", "higher", (error_sums,), determination),
+    RowStatistic(
+        "normal_nll", "Normal log loss", "lower", (error_sums,), lambda sums: over(sums[..., 5], sums[..., 0])
+    ),
+    RowStatistic("interval_coverage", "Coverage", "none", (error_sums,), lambda sums: over(sums[..., 6], sums[..., 0])),
     *(
-        RowStatistic(f"interval_coverage_{level}", "none", (coverage_sums,), each)
+        RowStatistic(f"interval_coverage_{level}", f"Coverage of the {level}% interval", "none", (coverage_sums,), each)
         for level, each in ((level, _covered(place)) for place, level in enumerate(LEVELS, start=1))
     ),
 )

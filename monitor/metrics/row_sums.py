@@ -28,12 +28,13 @@ in each: ``blocks`` divides N."""
 class RowStatistic:
     """A metric of whole rows: the function ``of`` the sums, over any leading axis, NaN where it is not defined.
 
-    ``direction`` is that of its :class:`~monitor.metrics.definition.Metric`. ``biased``: with few items
+    ``title`` and ``direction`` are those of its :class:`~monitor.metrics.definition.Metric`. ``biased``: with few items
     its textbook value is on average too large (or too small), so estimates are debiased. ``of_labels``: it is at most
     ln K where there are K labels, as an entropy.
     """
 
     name: str
+    title: str
     direction: Direction
     sums: tuple[Sums, ...]
     of: Callable[..., Floats]
@@ -52,7 +53,7 @@ class RowStatistic:
 
     def metric(self, needs: Needs) -> Metric:
         """The statistic's row in the registry."""
-        return Metric(self.name, self.point, self.direction, needs=needs)
+        return Metric(self.name, self.title, self.point, self.direction, needs=needs)
 
     def point(self, rows: Any) -> float | None:
         """The value over all rows; None if they do not define it."""

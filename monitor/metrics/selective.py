@@ -150,10 +150,10 @@ OF_AUTOMATED: frozenset[str] = frozenset({"automated_accuracy", "excess_errors"}
 """Metrics that use only the automated rows of the given ones."""
 
 REGISTERED: tuple[Metric, ...] = (
-    of_core("aurc", aurc_core, "lower"),
-    of_core("e_aurc", e_aurc_core, "lower"),
-    of_share("automated_accuracy", automated_right, "higher"),
-    of_share("share_to_people", left_to_people, "lower"),
-    of_share("review_rate", share_true, "lower", needs="items"),
-    of_core("excess_errors", excess_errors_core, "lower"),
+    of_core("aurc", "Area under the risk-coverage curve", aurc_core, "lower"),
+    of_core("e_aurc", "Excess area under the risk-coverage curve", e_aurc_core, "lower"),
+    of_share("automated_accuracy", "Accuracy of the automated part", automated_right, "higher"),
+    of_share("share_to_people", "Share sent to people", left_to_people, "lower"),
+    of_share("review_rate", "Share of items sent to people", share_true, "lower", needs="items"),
+    of_core("excess_errors", "Excess errors", excess_errors_core, "lower"),
 )

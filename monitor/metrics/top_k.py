@@ -36,20 +36,20 @@ ON_RANKED: Mapping[str, str] = {f"{kind}_at_{k}": same for k in RANKS for kind, 
 """For each of :data:`REGISTERED`, the metric of counts that it computes on the counts of rank 1 to k; its law holds
 here too."""
 
-_KINDS: tuple[tuple[str, Callable[[Counts], float | None], Direction, tuple[Band, ...]], ...] = (
-    ("ece", lambda counts: equal_width_ece(counts, BINS), "lower", CALIBRATION_BANDS),
-    ("ace", lambda counts: ace(counts, BINS), "lower", CALIBRATION_BANDS),
-    ("brier", brier, "lower", ()),
-    ("nll", nll, "lower", ()),
-    ("precision", precision_at, "higher", ()),
+_KINDS: tuple[tuple[str, str, Callable[[Counts], float | None], Direction, tuple[Band, ...]], ...] = (
+    ("ece", "ECE", lambda counts: equal_width_ece(counts, BINS), "lower", CALIBRATION_BANDS),
+    ("ace", "ACE", lambda counts: ace(counts, BINS), "lower", CALIBRATION_BANDS),
+    ("brier", "Brier", brier, "lower", ()),
+    ("nll", "NLL", nll, "lower", ()),
+    ("precision", "P", precision_at, "higher", ()),
 )
 REGISTERED: tuple[Metric, ...] = (
     *(
-        Metric(f"{kind}_at_{k}", point, direction, bands, "ranked", rank=k)
+        Metric(f"{kind}_at_{k}", f"{title}@{k}", point, direction, bands, "ranked", rank=k)
         for k in RANKS
-        for kind, point, direction, bands in _KINDS
+        for kind, title, point, direction, bands in _KINDS
     ),
-    *(Metric(f"ndcg_at_{k}", precision_at, "higher", needs="ranked_items", rank=k) for k in RANKS),
-    Metric("hamming_loss", precision_at, "lower", needs="items"),
-    Metric("subset_loss", precision_at, "lower", needs="items"),
+    *(Metric(f"ndcg_at_{k}", f"nDCG@{k}", precision_at, "higher", needs="ranked_items", rank=k) for k in RANKS),
+    Metric("hamming_loss", "Hamming loss", precision_at, "lower", needs="items"),
+    Metric("subset_loss", "Subset loss", precision_at, "lower", needs="items"),
 )

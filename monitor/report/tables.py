@@ -307,7 +307,7 @@ def certainty(tables: ClassTables) -> Element:
     rows: list[tuple[Cell, ...]] = []
     for one in tables.certainty:
         values = (one.hard, one.soft, one.certain, one.uncertain, one.ratio)
-        rows.append((title(one.measure), *[words.number(value) for value in values]))
+        rows.append((METRICS[one.measure].title, *[words.number(value) for value in values]))
     head = ("measure", "decisions", "scores (CM*)", "certain (V)", "uncertain (U)", "ratio")
     note = "ratio: V / (V + U) of the measure, its certainty ratio. docs/metrics.md#certainty_ratio"
     return Element("Certainty by measure", head, tuple(rows), frozenset(range(1, 6)), note=note)
