@@ -133,7 +133,7 @@ class Counts:
 
     def by_cell(self) -> Counts:
         """The groups added up by cell; ``predicted`` and ``automated`` become False."""
-        if len(self.cell) == 0 or not (np.diff(self.cell) == 0).any():
+        if (np.diff(self.cell) > 0).all():
             if not (self.predicted.any() or self.automated.any()):
                 return self
             return replace(self, predicted=np.zeros_like(self.predicted), automated=np.zeros_like(self.automated))

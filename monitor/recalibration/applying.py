@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from monitor.core.counts import CELLS, Counts, Floats, distinct
+from monitor.core.counts import CELLS, Counts, Floats
 from monitor.recalibration.score_map import CLIP, ScoreMap
 
 
@@ -55,18 +55,12 @@ def mapped(score_map: ScoreMap, counts: Counts) -> Floats:
     return _straight(score_map, logits(counts))
 
 
+def rescored(counts: Counts, score: Floats) -> Counts:
+    """The groups (K,) with new scores (K,), in the cells of the old ones."""
+    return replace(counts, ws=counts.w * score, wsy=counts.wy * score, ws2=counts.w * score**2)
+
+
 def moved(counts: Counts, score: Floats) -> Counts:
     """The groups (K,) of positive weight with new scores (K,), in the cells of these."""
     cell = np.floor(score * CELLS + 0.5).astype(np.int64)
-    held, index = distinct(cell)
-
-    def added(values: Floats) -> Floats:
-        return np.asarray(np.bincount(index, weights=values, minlength=len(held)))
-
-    w, w2, wy, wy2 = (added(values) for values in (counts.w, counts.w2, counts.wy, counts.wy2))
-    ws, ws2, wsy = added(counts.w * score), added(counts.w * score**2), added(counts.wy * score)
-    n = np.rint(np.bincount(index, weights=counts.n)).astype(np.int64)
-    off = np.zeros(len(held), dtype=bool)
-    return replace(
-        counts, cell=held, predicted=off, automated=off, n=n, w=w, w2=w2, ws=ws, wy=wy, wsy=wsy, ws2=ws2, wy2=wy2
-    )  # fmt: skip
+    return replace(rescored(counts, score), cell=cell).by_cell()

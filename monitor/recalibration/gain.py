@@ -12,11 +12,11 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import population_edges
-from monitor.core.counts import CELLS, BinCounts, Bools, Counts, Floats, Ints, bin_counts, pool
+from monitor.core.counts import CELLS, BinCounts, Counts, Floats, Ints, bin_counts, pool
 from monitor.core.records import Estimate, Interval, Subject, Window
 from monitor.inference.intervals import ece_intervals, mce_intervals
 from monitor.metrics.calibration import brier, nll
-from monitor.recalibration.applying import mapped, moved
+from monitor.recalibration.applying import mapped, moved, rescored
 from monitor.recalibration.fitting import CannotFit, fit
 from monitor.recalibration.score_map import METHODS, Method
 
@@ -104,12 +104,12 @@ def folds(counts: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
 
 def shared_out(held: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
     """As :func:`folds`, for groups of positive weight, which are kept apart by decision."""
-    outcomes = _Outcomes.of(held)
-    everything = np.concatenate([outcomes.hits, outcomes.misses])
+    hits = np.rint(held.n * held.rate).astype(np.int64)
+    everything = np.concatenate([hits, held.n - hits])
     left, made = everything, []
     for remaining in range(k, 0, -1):
         drawn = left if remaining == 1 else _drawn(left, remaining, rng)
-        made.append(Fold(outcomes.part(drawn), outcomes.part(everything - drawn)))
+        made.append(Fold(_part(held, everything, drawn), _part(held, everything, everything - drawn)))
         left = left - drawn
     return made
 
@@ -124,46 +124,19 @@ def _drawn(left: Ints, folds_left: int, rng: np.random.Generator) -> Ints:
     return rng.multivariate_hypergeometric(left, total // folds_left, method="marginals")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Outcomes:
-    """The hits and misses (K,) of the groups of a sample, with what is the same for every part of it.
+def _part(whole: Counts, outcomes: Ints, drawn: Ints) -> Counts:
+    """The counts of the drawn hits and misses (2K,) of each group, which get their share of the group's sums.
 
-    ``missed`` is the weight of the misses. ``mixed`` says which groups have both outcomes.
+    ``outcomes`` (2K,) are all hits and misses.
     """
-
-    whole: Counts
-    hits: Ints
-    misses: Ints
-    missed: Floats
-    mixed: Bools
-    score: Floats
-    square: Floats
-
-    @classmethod
-    def of(cls, whole: Counts) -> _Outcomes:
-        """The outcomes of groups of positive weight."""
-        hits, score = np.rint(whole.n * whole.rate).astype(np.int64), whole.score
-        misses = whole.n - hits
-        return cls(whole, hits, misses, whole.w - whole.wy, (hits > 0) & (misses > 0), score, score**2)
-
-    def part(self, drawn: Ints) -> Counts:
-        """The counts of the drawn hits and misses (2K,) of each group, which get their share of the group's sums."""
-        whole, (hits, misses) = self.whole, np.split(drawn, 2)
-        n = hits + misses
-        share = n / whole.n
-        wy = np.where(self.mixed, whole.wy * hits / np.maximum(self.hits, 1), whole.wy * share)
-        missed = np.where(self.mixed, self.missed * misses / np.maximum(self.misses, 1), self.missed * share)
-        w = wy + np.maximum(missed, 0.0)
-        sums: dict[str, Any] = {
-            "n": n,
-            "w": w,
-            "w2": whole.w2 * share,
-            "ws": w * self.score,
-            "wy": wy,
-            "wsy": wy * self.score,
-            "wy2": np.where(self.mixed, wy, whole.wy2 * share),
-        }
-        return replace(whole, **sums, ws2=w * self.square).weighted()
+    (hits, misses), (all_hits, all_misses) = np.split(drawn, 2), np.split(outcomes, 2)
+    n = hits + misses
+    share, mixed, missed = n / whole.n, (all_hits > 0) & (all_misses > 0), whole.w - whole.wy
+    wy = np.where(mixed, whole.wy * hits / np.maximum(all_hits, 1), whole.wy * share)
+    missed = np.where(mixed, missed * misses / np.maximum(all_misses, 1), missed * share)
+    w, wy2 = wy + np.maximum(missed, 0.0), np.where(mixed, wy, whole.wy2 * share)
+    part = replace(whole, n=n, w=w, w2=whole.w2 * share, wy=wy, wy2=wy2)
+    return rescored(part, whole.score).weighted()
 
 
 def coarser(counts: Counts) -> Counts:
@@ -280,7 +253,7 @@ def _tried(
         except CannotFit as error:
             yield method, None, error.reason, 0.0
             continue
-        after = _Measured.of([_rescored(*each) for each in zip(held, new, strict=True)], edges)
+        after = _Measured.of([rescored(*each) for each in zip(held, new, strict=True)], edges)
         yield method, after, None, min(_sure_of_brier(held, new), _sure_of_ece(before, after.folded))
 
 
@@ -288,11 +261,6 @@ def _folded(parts: Sequence[Counts], edges: Sequence[int]) -> BinCounts:
     """The bins of every part, one after the other."""
     binned = [bin_counts(part, edges) for part in parts]
     return BinCounts(*(np.concatenate([getattr(each, name) for each in binned] or [[]]) for name in _OF_BINS))
-
-
-def _rescored(counts: Counts, score: Floats) -> Counts:
-    """The groups (K,) with new scores (K,), in the cells of the old ones."""
-    return replace(counts, ws=counts.w * score, wsy=counts.wy * score, ws2=counts.w * score**2)
 
 
 def _sure_of_brier(held: Sequence[Counts], new: Sequence[Floats]) -> float:
