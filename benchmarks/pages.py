@@ -224,8 +224,9 @@ def _verdict(rule: Rule, subject: Subject, window: Window, number: int, bad: boo
     }  # fmt: skip
     return Verdict(
         _id(rule.id, subject.label, window), rule.id, subject, window, rule.metric or rule.test or "", rule.where,
-        outcome, reason, rule.severity, rule.threshold, value, value - 0.01, value + 0.01, value + 0.003, baseline,
-        None if baseline is None else value - baseline, n=ROWS, p_value=0.0001, p_adjusted=0.001,
+        outcome, reason, rule.severity, rule.threshold, value=value, low=value - 0.01, high=value + 0.01,
+        plug_in=value + 0.003, baseline=baseline, change=None if baseline is None else value - baseline, n=ROWS,
+        p_value=0.0001, p_adjusted=0.001,
         baseline_version=1, rules_revision="r1", data_digest="d", actions=rule.actions, detail=detail,
     )  # fmt: skip
 

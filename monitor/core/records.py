@@ -283,19 +283,10 @@ class DecisionCheck:
     passed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The evidence on one rule for one subject: what was measured, against what, with what p-value.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleNumbers:
+    """What was measured for one rule on one subject, against what. ``p_value`` is unadjusted."""
 
-    ``beyond`` says whether the debiased value (or change) of all windows together is beyond the threshold, ``streak``
-    whether that of each window that the rule needs is, ``newest_beyond`` whether that of the newest of several is;
-    ``adequate`` whether the rows could have shown a relevant change; ``problem`` is why there is no evidence.
-    ``p_value`` is unadjusted. ``checks`` are the questions that decided whether the rule can be judged; if there is a
-    ``problem``, the last one failed.
-    """
-
-    subject: Subject
-    window: Window
     value: float | None = None
     low: float | None = None
     high: float | None = None
@@ -305,18 +296,33 @@ class Comparison:
     change_low: float | None = None
     change_high: float | None = None
     p_value: float | None = None
-    p_rate: float | None = None
     detectable: float | None = None
     n: int = 0
     windows: int = 1
+    baseline_version: int | None = None
+    data_digest: str = ""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(RuleNumbers):
+    """The evidence on one rule for one subject.
+
+    ``beyond`` says whether the debiased value (or change) of all windows together is beyond the threshold, ``streak``
+    whether that of each window that the rule needs is, ``newest_beyond`` whether that of the newest of several is;
+    ``adequate`` whether the rows could have shown a relevant change; ``problem`` is why there is no evidence.
+    ``checks`` are the questions that decided whether the rule can be judged; if there is a
+    ``problem``, the last one failed.
+    """
+
+    subject: Subject
+    window: Window
+    p_rate: float | None = None
     beyond: bool = False
     streak: bool = True
     newest_beyond: bool = False
     adequate: bool = False
     problem: Reason | None = None
-    baseline_version: int | None = None
-    data_digest: str = ""
-    detail: Mapping[str, Any] = field(default_factory=dict)
     checks: tuple[DecisionCheck, ...] = ()
 
     @property
@@ -326,7 +332,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(RuleNumbers):
     """One rule on one subject in one window: the outcome, its named reason and its numbers.
 
     ``detail["checks"]`` holds the :class:`DecisionCheck` records that led to it, each as a list of its fields.
@@ -342,24 +348,9 @@ class Verdict:
     reason: Reason
     severity: Severity
     threshold: float
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    plug_in: float | None = None
-    baseline: float | None = None
-    change: float | None = None
-    change_low: float | None = None
-    change_high: float | None = None
-    p_value: float | None = None
     p_adjusted: float | None = None
-    detectable: float | None = None
-    n: int = 0
-    windows: int = 1
-    baseline_version: int | None = None
     rules_revision: str = ""
-    data_digest: str = ""
     actions: tuple[ActionKind, ...] = ()
-    detail: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ CATCH_UP = timedelta(weeks=4)
 """How far back a run judges the windows that were missed, and ``calmon health`` reports them."""
 
 _OTHER_ZONE = timedelta.max
-_HALF: Mapping[Schedule, timedelta] = {"weekly": timedelta(days=3.5), "daily": timedelta(hours=12)}
+_LENGTH: Mapping[Schedule, timedelta] = {"weekly": timedelta(weeks=1), "daily": timedelta(days=1)}
 # A week may be compared with days, which end a day apart, or an hour less where clocks change.
 _ZONES_APART: Mapping[Schedule, timedelta] = {"weekly": timedelta(hours=23), "daily": timedelta(hours=12)}
 FIRST_YEAR, LAST_YEAR = 1970, 9000
@@ -50,8 +50,7 @@ def week(name: str, zone: ZoneInfo) -> Window:
     >>> week("2026-W46", ZoneInfo("Europe/Berlin")).start.isoformat()
     '2026-11-08T23:00:00+00:00'
     """
-    monday = first_day("weekly", name)
-    return Window(_midnight(monday, zone), _midnight(monday + timedelta(days=7), zone), name.strip(), "weekly")
+    return named("weekly", name, zone)
 
 
 def day(name: str, zone: ZoneInfo) -> Window:
@@ -60,13 +59,14 @@ def day(name: str, zone: ZoneInfo) -> Window:
     >>> day("2026-10-25", ZoneInfo("Europe/Berlin")).end - day("2026-10-25", ZoneInfo("Europe/Berlin")).start
     datetime.timedelta(days=1, seconds=3600)
     """
-    start = first_day("daily", name)
-    return Window(_midnight(start, zone), _midnight(start + timedelta(days=1), zone), start.isoformat(), "daily")
+    return named("daily", name, zone)
 
 
 def named(schedule: Schedule, name: str, zone: ZoneInfo) -> Window:
     """The window of that name on that schedule."""
-    return week(name, zone) if schedule == "weekly" else day(name, zone)
+    start = first_day(schedule, name)
+    known_as = start.isoformat() if schedule == "daily" else name.strip()
+    return Window(_midnight(start, zone), _midnight(start + _LENGTH[schedule], zone), known_as, schedule)
 
 
 def containing(schedule: Schedule, moment: datetime, zone: ZoneInfo) -> Window:
@@ -84,7 +84,7 @@ def begun(schedule: Schedule, start: datetime, zone: ZoneInfo) -> Window:
     >>> begun("weekly", datetime(2026, 11, 9, tzinfo=UTC), ZoneInfo("America/New_York")).name
     '2026-W46'
     """
-    return containing(schedule, start + _HALF[schedule], zone)
+    return containing(schedule, start + _LENGTH[schedule] / 2, zone)
 
 
 def ended(schedule: Schedule, end: datetime, zone: ZoneInfo) -> Window:
@@ -93,7 +93,7 @@ def ended(schedule: Schedule, end: datetime, zone: ZoneInfo) -> Window:
     >>> ended("weekly", datetime(2026, 11, 15, 23, tzinfo=UTC), ZoneInfo("Europe/Berlin")).name
     '2026-W46'
     """
-    return containing(schedule, end - _HALF[schedule], zone)
+    return containing(schedule, end - _LENGTH[schedule] / 2, zone)
 
 
 def are_same(schedule: Schedule, one: datetime, other: datetime) -> bool:
@@ -200,7 +200,7 @@ def distance(schedule: Schedule, first: str, last: str) -> int:
     (3, 2)
     """
     begins = [named(schedule, name, ZoneInfo("UTC")).start for name in (first, last)]
-    return max((begins[1] - begins[0]) // timedelta(days=7 if schedule == "weekly" else 1), 0)
+    return max((begins[1] - begins[0]) // _LENGTH[schedule], 0)
 
 
 def nominal(window: Window) -> date:

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from monitor.config.model import Rule
-from monitor.core.records import Comparison, DecisionCheck, Outcome, Reason, Verdict
+from monitor.core.records import Comparison, DecisionCheck, Outcome, Reason, RuleNumbers, Verdict
 from monitor.core.score_ranges import outwards
 from monitor.inference.multiplicity import adjust
 from monitor.metrics.names import ACCUMULATES, ECES, LEAST_ROWS_OF_ECE
@@ -202,17 +202,12 @@ def _verdict(
     out_of_reach = {"out_of_reach": True} if evidence.detectable == 0 and not evidence.beyond else {}
     shown = None if out_of_reach and found.outcome != "ok" else evidence.detectable  # an ok always has a number
     segment = {"segment": None} if rule.scope == "segments" else {}  # until evidence names one
+    detail = {**segment, **evidence.detail, **how, **out_of_reach, "condition": rule.condition, "checks": checks}
+    numbers: dict[str, Any] = {each.name: getattr(evidence, each.name) for each in fields(RuleNumbers)}
     return Verdict(
         id=known_as[0], rule=rule.id, subject=evidence.subject, window=evidence.window,
         metric=rule.measure, where=rule.where, outcome=found.outcome, reason=found.reason, severity=rule.severity,
-        threshold=rule.threshold, value=evidence.value, low=evidence.low, high=evidence.high,
-        plug_in=evidence.plug_in, baseline=evidence.baseline, change=evidence.change,
-        change_low=evidence.change_low, change_high=evidence.change_high, p_value=evidence.p_value,
-        p_adjusted=p_adjusted, detectable=shown, n=evidence.n,
-        windows=evidence.windows,
-        baseline_version=evidence.baseline_version, rules_revision=known_as[1], data_digest=evidence.data_digest,
+        threshold=rule.threshold, p_adjusted=p_adjusted, rules_revision=known_as[1],
         actions=rule.actions if found.outcome == "breach" else (),
-        detail={
-            **segment, **evidence.detail, **how, **out_of_reach, "condition": rule.condition, "checks": checks,
-        },
+        **{**numbers, "detectable": shown, "detail": detail},
     )  # fmt: skip

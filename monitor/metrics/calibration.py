@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -149,21 +149,25 @@ def bessel(rows: float) -> float:
 
 def squared_losses(counts: Counts) -> Losses | None:
     """The Brier score's losses: (1 - s)^2 for a hit, s^2 for a miss; None without rows."""
-    counts = counts.weighted()
-    if len(counts.w) == 0:
-        return None
-    score = counts.score
-    return Losses((1 - score) ** 2, score**2, counts.w, counts.w2, counts.rate, counts.design_effect)
+    return _losses(counts, lambda score: ((1 - score) ** 2, score**2))
 
 
 def log_losses(counts: Counts) -> Losses | None:
     """The log loss's losses: -ln(s + eps) for a hit, -ln(1 - s + eps) for a miss; None without rows."""
+    return _losses(counts, _logs)
+
+
+def _losses(counts: Counts, of: Callable[[Floats], tuple[Floats, Floats]]) -> Losses | None:
     counts = counts.weighted()
     if len(counts.w) == 0:
         return None
-    score = np.round(counts.score, 14)  # or a rounding error of two sums makes 1 into 1 - eps
-    hit, miss = -np.log(score + EPSILON), -np.log(1 - score + EPSILON)
-    return Losses(hit, miss, counts.w, counts.w2, counts.rate, counts.design_effect)
+    return Losses(*of(counts.score), counts.w, counts.w2, counts.rate, counts.design_effect)
+
+
+def _logs(score: Floats) -> tuple[Floats, Floats]:
+    """The log loss of a hit and of a miss with these scores."""
+    score = np.round(score, 14)  # or a rounding error of two sums makes 1 into 1 - eps
+    return -np.log(score + EPSILON), -np.log(1 - score + EPSILON)
 
 
 def ace(counts: Counts, bins: int = BINS) -> float | None:
@@ -216,10 +220,10 @@ def class_weighted_nll_core(groups: Groups, positive_weight: float = POSITIVE_WE
     sum k w loss / sum k w with k the weight of the true class: scikit-learn's ``log_loss`` with these sample weights.
     In nats, from 0 up to 34.5. King & Zeng 2001.
     """
-    score = np.round(groups.score, 14)  # or a rounding error of two sums makes 1 into 1 - eps
+    hit, miss = _logs(groups.score)
     of_hits = np.where(groups.truth_is_outcome, positive_weight, 1.0)
     of_misses = np.where(groups.truth_is_outcome, 1.0, positive_weight)
-    loss = groups.hit @ (-np.log(score + EPSILON) * of_hits) + groups.miss @ (-np.log(1 - score + EPSILON) * of_misses)
+    loss = groups.hit @ (hit * of_hits) + groups.miss @ (miss * of_misses)
     return np.clip(over(loss, groups.hit @ of_hits + groups.miss @ of_misses), 0.0, -math.log(EPSILON))
 
 
