@@ -138,7 +138,7 @@ def test_a_week_is_judged_as_a_run_judges_it() -> None:
     assert found.keys() == run.keys()
     assert found["ece-increase", "label 10"] == run["ece-increase", "label 10"]
     assert found["ece-increase", "label 10"].outcome == "breach"
-    assert len(study) == 10 * 20 + 1  # ten rules on all labels, one on phishing
+    assert len(study) == 12 * 20 + 1  # twelve rules on all labels, one on phishing
     assert any(v.outcome == "breach" for v in study)
 
 
