@@ -15,18 +15,19 @@ from monitor.report.figures.panels import point_words, scale_of_trend, trend_lin
 from monitor.report.figures.svg import Plot, figure, text
 from monitor.report.figures.trend import Trend
 
-WIDTH, LEFT, RIGHT, TOP, TALL, LANE = 1100.0, 84.0, 14.0, 20.0, 260.0, 12.0
-LETTER = 6.2
-"""The width of a letter."""
+WIDTH, LEFT, RIGHT, TOP, TALL, LANE = 1100.0, 84.0, 14.0, 46.0, 260.0, 12.0
+ROWS_OF_NAMES, LETTER, LONGEST = 3, 6.2, 26
+"""Lines for names of events above the plot, the width of a letter, and how many letters a name has at most."""
 _WEEKS_NAMED = 9
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """An event: its time, its number, and its text."""
+    """An event: its time, its number, its short name, and its text."""
 
     at: datetime
     number: int
+    name: str
     text: str
 
 
@@ -68,16 +69,20 @@ def label_trend(trend: Trend, lanes: Mapping[str, Iterable[Span]], flags: Sequen
 
 
 def _flags(plot: Plot, flags: Sequence[Flag]) -> Iterator[str]:
-    """A line at each time with events; above it, where there is room, the numbers that the list below has."""
-    free = 0.0
+    """A line at each time with events; above it, in the first line with room, its number and name, else its number."""
+    free = [0.0] * ROWS_OF_NAMES
     for at, same in groupby(flags, key=lambda flag: _inside(flag.at, plot)):
         here = list(same)
         yield plot.upright(at, "flag", "; ".join(flag.text for flag in here))
         number = f"{here[0].number}" if len(here) == 1 else f"{here[0].number}–{here[-1].number}"
-        left = min(plot.x(at), WIDTH - RIGHT - LETTER * len(number))
-        if free <= left:
-            yield text(left, TOP - 6, number, "start", "flagged")
-            free = left + LETTER * (len(number) + 1)
+        for named in (f"{number} {here[0].name[:LONGEST]}", number):
+            width = LETTER * len(named)
+            left = min(plot.x(at), WIDTH - RIGHT - width)
+            row = next((row for row in range(ROWS_OF_NAMES) if free[row] <= left), None)
+            if row is not None:
+                yield text(left, 12.0 + 14 * row, named, "start", "flagged")
+                free[row] = left + width + 6
+                break
 
 
 def _inside(at: datetime, plot: Plot) -> float:

@@ -151,7 +151,11 @@ def _series_name(series: Series) -> str:
 
 def _drawn(history: LabelHistory, trend: Trend, events: Sequence[LabelEvent]) -> Markup:
     shown = history.windows
-    flags = [Flag(e.at, e.number, f"{e.kind}: {e.text}") for e in events if shown[0].start <= e.at <= shown[-1].end]
+    flags = [
+        Flag(e.at, e.number, e.text if e.kind != "automation" else e.text.partition(":")[0], f"{e.kind}: {e.text}")
+        for e in events
+        if shown[0].start <= e.at <= shown[-1].end
+    ]
     lanes = {"state": list(_states(history)), "automation": list(_spans(history))}
     return label_trend(trend, lanes, flags, shown[-1].end)
 
