@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.cli import common as cli
-from monitor.cli.checks import CheckResult, Volume, check_places, exit_of, print_findings, print_volume
+from monitor.cli.checks import CheckResult, check_places, exit_of, print_findings
 from monitor.cli.demo import FOLDER
 from monitor.config.environment import database_address
 from monitor.config.load import parse_config
@@ -25,9 +25,8 @@ from monitor.config.relation import is_files, is_select, literal
 from monitor.config.settings import Settings, load_settings
 from monitor.context import utc_now
 from monitor.core.redaction import shown_address
-from monitor.core.wording import clean
+from monitor.core.wording import clean, count_of
 from monitor.evaluation.visible_changes import Typical, Visible, visible_changes
-from monitor.operations.describe_changes import lines_of
 from monitor.operations.describe_source import data_in_words
 from monitor.operations.open import open_monitor
 from monitor.operations.pin_baseline import plan
@@ -70,6 +69,10 @@ _IN_MEMORY = "duckdb://"
 _RENAME_IT = "give it another name there, or in a view or SELECT as relation"
 SEVERAL_ROWS = 1.5
 """From this many rows per item on, several rows of an item are no corrections."""
+TOO_SURE = 0.05
+"""Beyond the threshold of .05: the fault of 10 points, of which init says how many weeks it takes to be seen."""
+OF_ACTING = ("automated-overconfidence", "source-overconfidence")
+SHOWN_LABELS = 8
 GIVEN, EVERY = "confidence_in_prediction", "probability_of_label"
 
 
@@ -135,8 +138,7 @@ def init(
             begun = _begun(opened, name, table, timezone, answers, ask=ask)
         _print_answers(table, begun)
         if begun.typical is not None:
-            shown = lines_of(begun.visible, begun.typical, begun.config)
-            print_volume(Volume(name, begun.typical.window.name, *shown))
+            _print_sight(begun.config, begun.typical, begun.visible)
         settings = _write(config_path, begun.text, place.address)
         findings = check_places(settings, begun.config, None)
         _show_findings(findings)
@@ -629,6 +631,36 @@ def _print_answers(table: _Table, begun: _Begun) -> None:
         ("alerts go to", f"{channel}{sent}" if channel else "nobody: stored and shown only", '--channel "#ml-alerts"'),
     )
     cli.print_table(("answered", "", "another answer"), rows)
+
+
+def _print_sight(config: Config, typical: Typical, visible: Sequence[Visible]) -> None:
+    """Of each label what acts alone, and what can be seen of it: at the soonest, and in how many weeks 10 points."""
+    (name,) = config.sources
+    rules = [rule for rule in config.rules if rule.id in OF_ACTING]
+    at_once = {each.subject.label: each for each in visible if each.rule.id in OF_ACTING}
+    later = {each.subject.label: each for each in visible_changes(name, config, typical, TOO_SURE, rules)}
+    labels = sorted(typical.labels, key=lambda each: (each is None, -typical.labels[each].rows))
+    skipped = set(labels[SHOWN_LABELS - 3 : -3] if len(labels) > SHOWN_LABELS + 1 else ())
+    rows = []
+    for label in (each for each in labels if each not in skipped):
+        acting = acting_of(typical, label, [config.sources[name].automate_at])
+        acts = (f"{acting[0].weekly:,.0f}", f"{acting[0].right:.1%}") if acting else ("0", "")
+        volume = f"{typical.labels[label].rows / typical.weeks:,.0f}"
+        called = "(all labels)" if label is None else label
+        rows.append((called, volume, *acts, _points(at_once.get(label)), _weeks(later.get(label))))
+    if skipped:
+        rows.insert(SHOWN_LABELS - 3, (f"… {len(skipped)} more", "", "", "", "", ""))
+    cli.print_table(("label", "rows a week", "act alone", "right", "seen: too sure by", "by 10 points: in"), rows)
+
+
+def _points(visible: Visible | None) -> str:
+    if visible is None or visible.windows is None or visible.detectable is None or visible.out_of_reach:
+        return "never"
+    return f"{100 * (visible.rule.threshold + visible.detectable):.0f} points, in {count_of(visible.windows, 'week')}"
+
+
+def _weeks(visible: Visible | None) -> str:
+    return "over a year" if visible is None or visible.windows is None else count_of(visible.windows, "week")
 
 
 def _show_findings(findings: Sequence[CheckResult]) -> None:
