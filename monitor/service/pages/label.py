@@ -43,7 +43,10 @@ _OUTCOMES = ("breach", "unconfirmed", "not_evaluated", "ok")
 
 @dataclass(frozen=True, slots=True)
 class LabelEvent:
-    """An event of a label: its time and kind, its text, who caused it, its link ("": none), its number on the axis."""
+    """An event of a label: its time and kind, its text, who caused it, its link ("": none), its number on the axis.
+
+    ``name`` is what stands on the axis, "" if that is the text.
+    """
 
     at: datetime
     kind: str
@@ -51,6 +54,7 @@ class LabelEvent:
     by: str
     link: str = ""
     number: int = 0
+    name: str = ""
 
 
 def make(context: PageContext) -> PageContent:
@@ -152,7 +156,7 @@ def _series_name(series: Series) -> str:
 def _drawn(history: LabelHistory, trend: Trend, events: Sequence[LabelEvent]) -> Markup:
     shown = history.windows
     flags = [
-        Flag(e.at, e.number, e.text if e.kind != "automation" else e.text.partition(":")[0], f"{e.kind}: {e.text}")
+        Flag(e.at, e.number, e.name or e.text, f"{e.kind}: {e.text}")
         for e in events
         if shown[0].start <= e.at <= shown[-1].end
     ]
@@ -217,7 +221,7 @@ def _events(history: LabelHistory) -> list[LabelEvent]:
 
 
 def _switch_event(event: SwitchEvent) -> LabelEvent:
-    return LabelEvent(event.at, "automation", f"{event.kind}: {event.reason}", event.actor)
+    return LabelEvent(event.at, "automation", f"{event.kind}: {event.reason}", event.actor, name=event.kind)
 
 
 def _timeline_event(event: TimelineEvent) -> LabelEvent:
