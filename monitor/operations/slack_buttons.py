@@ -12,6 +12,7 @@ import hashlib
 import json
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,8 @@ SILENCES = {"incident_silence_day": timedelta(days=1), "incident_silence_week": 
 ACTIONS = ("incident_ack", *SILENCES, "automation_off", "automation_on")
 MODAL = "automation_on"
 REASON_LENGTH = 500
+REMEMBERED = 1_000
+"""So many of the newest presses are answered once, although Slack may deliver one again."""
 
 log = logging.getLogger(__name__)
 
@@ -280,6 +283,7 @@ class Buttons:
         self._monitor, self._slack, self._team = monitor, slack, team
         self._config, self._deliver = config, deliver
         self._one = threading.Lock()
+        self._handled: OrderedDict[str, str] = OrderedDict()
 
     def handle(self, payload: Mapping[str, Any]) -> str:
         """Do what was pressed and answer privately; returns the result in words."""
@@ -298,9 +302,16 @@ class Buttons:
         press = None
         try:
             press = read_press(payload, self._team)
-            return self._do(press)
+            if press.key in self._handled:
+                return self._handled[press.key], False
+            words, changed = self._do(press)
         except PressRefused as refused:
-            return self._refuse(refused, press, payload), False
+            words, changed = self._refuse(refused, press, payload), False
+        if press is not None:
+            self._handled[press.key] = words
+            while len(self._handled) > REMEMBERED:
+                self._handled.popitem(last=False)
+        return words, changed
 
     def _do(self, press: Press) -> tuple[str, bool]:
         incident = self._incident(press)
