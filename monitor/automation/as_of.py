@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import reduce
-from itertools import pairwise
-from typing import Protocol, cast
+from typing import cast
 
-from monitor.automation.state import Allowed, effective
 from monitor.automation.switch import DRY_RUN, WEEKLY_RUN
 from monitor.core.records import (
     EVERY_SOURCE,
@@ -52,16 +50,6 @@ def switch_as_of(events: Sequence[SwitchEvent], at: datetime, *, source: str, la
     return reduce(_after, (event for event in events if event.at <= at), SwitchState(source, label))
 
 
-def allowed_as_of(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, at: datetime) -> Allowed:
-    """Whether automation could act on a label at that time: by its own switch, that of its source, and all gates."""
-    source, label = key
-    state, identity = switch_as_of(events.get(key, ()), at, source=source, label=label), identity_as_of(events, at)
-    if label is None:
-        return effective(state, at, whole=None, identity=identity)
-    whole = switch_as_of(events.get((source, None), ()), at, source=source, label=None)
-    return effective(state, at, whole=whole, identity=identity)
-
-
 def identity_as_of(events: Mapping[Key, Sequence[SwitchEvent]], at: datetime) -> Identity:
     """Whether the history was confirmed at that time; nothing else of its identity is known of the past."""
     spans = _closed_spans(events.get(WHOLE_HISTORY, ()))
@@ -69,7 +57,7 @@ def identity_as_of(events: Mapping[Key, Sequence[SwitchEvent]], at: datetime) ->
     return Identity(Mark("", 0, 0), confirmed=not is_closed)
 
 
-def _closed_spans(steps: Iterable[SwitchStep]) -> list[tuple[datetime, datetime | None]]:
+def _closed_spans(steps: Iterable[SwitchEvent]) -> list[tuple[datetime, datetime | None]]:
     """From when until when every gate was closed; None: until now.
 
     The steps are taken by their time: a restore adds those of the history that it replaces behind the backup's own.
@@ -84,40 +72,32 @@ def _closed_spans(steps: Iterable[SwitchStep]) -> list[tuple[datetime, datetime 
     return found
 
 
-def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: tuple[str, str], start: datetime, end: datetime) -> float:
+def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: datetime, end: datetime) -> float:
     """The share of ``start <= t < end``, 0 to 1, in which automation was on for a label."""
     if end <= start:
         return 0.0
+    return sum((until - since for since, until in _on(events, key, start, end)), timedelta()) / (end - start)
+
+
+def off_since(
+    events: Mapping[Key, Sequence[SwitchEvent]], key: Key, now: datetime, *, since: datetime | None = None
+) -> datetime | None:
+    """Since when a label that is off now has been off; None if it was never on, or not on since ``since``."""
+    spans = _on(events, key, since or datetime.min.replace(tzinfo=UTC), now)
+    return spans[-1][1] if spans else None
+
+
+def _on(
+    events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: datetime, end: datetime
+) -> list[tuple[datetime, datetime]]:
     by_source, by_all = events.get((key[0], None), ()), events.get(WHOLE_HISTORY, ())
-    spans = on_spans(events.get(key, ()), by_source, by_all, start, end)
-    return sum((until - since for since, until in spans), timedelta()) / (end - start)
-
-
-class SwitchStep(Protocol):
-    """The change of one event: the fields of a :class:`~monitor.core.records.SwitchEvent` that are needed here."""
-
-    @property
-    def at(self) -> datetime: ...  # noqa: D102
-    @property
-    def kind(self) -> str: ...  # noqa: D102
-    @property
-    def from_state(self) -> str: ...  # noqa: D102
-    @property
-    def to_state(self) -> str: ...  # noqa: D102
-    @property
-    def lease_until(self) -> datetime | None: ...  # noqa: D102
-    @property
-    def until(self) -> datetime | None: ...  # noqa: D102
-    @property
-    def verdict(self) -> str | None: ...  # noqa: D102
-    @property
-    def actor(self) -> str: ...  # noqa: D102
+    return on_spans(events.get(key, ()), by_source, by_all, start, end)
 
 
 def on_spans(
-    own: Sequence[SwitchStep],
-    whole: Sequence[SwitchStep],
-    history: Sequence[SwitchStep],
+    own: Sequence[SwitchEvent],
+    whole: Sequence[SwitchEvent],
+    history: Sequence[SwitchEvent],
     start: datetime,
     end: datetime,
 ) -> list[tuple[datetime, datetime]]:
@@ -136,16 +116,16 @@ def on_spans(
     ]
 
 
-def lease_ends(own: Sequence[SwitchStep], until: datetime) -> list[datetime]:
+def lease_ends(own: Sequence[SwitchEvent], until: datetime) -> list[datetime]:
     """When a switch that was on turned off by itself, because its lease ended, up to ``until``."""
     changed = {step.at for step in own}
     return [end for _, end in _on_by_itself(own, until) if end < until and end not in changed]
 
 
 def any_on(
-    own: Iterable[Sequence[SwitchStep]],
-    whole: Sequence[SwitchStep],
-    history: Sequence[SwitchStep],
+    own: Iterable[Sequence[SwitchEvent]],
+    whole: Sequence[SwitchEvent],
+    history: Sequence[SwitchEvent],
     start: datetime,
     end: datetime,
 ) -> list[tuple[datetime, datetime]]:
@@ -162,7 +142,7 @@ def any_on(
     return found
 
 
-def _on_by_itself(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[datetime, datetime]]:
+def _on_by_itself(steps: Sequence[SwitchEvent], end: datetime) -> list[tuple[datetime, datetime]]:
     """The spans in which a switch is on and its lease has not ended; adjacent spans are merged."""
     found: list[tuple[datetime, datetime]] = []
     state = steps[0].from_state if steps else ""
@@ -181,7 +161,7 @@ def _on_by_itself(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[date
     return found
 
 
-def _closed_by_source(steps: Sequence[SwitchStep], end: datetime) -> list[tuple[datetime, datetime]]:
+def _closed_by_source(steps: Sequence[SwitchEvent], end: datetime) -> list[tuple[datetime, datetime]]:
     """The spans in which the source's own switch stops all labels: off, or against a verdict after its lease."""
     found: list[tuple[datetime, datetime]] = []
     state, verdict, by_operator = "never_set", None, False
@@ -210,25 +190,6 @@ def _without(
     return left
 
 
-def off_since(
-    events: Mapping[Key, Sequence[SwitchEvent]], key: Key, now: datetime, *, since: datetime | None = None
-) -> datetime | None:
-    """Since when a label that is off now has been off; None if it was never on, or not on since ``since``."""
-    past = (m for m in _moments(events, key) if m <= now and (since is None or since <= m))
-    cuts = sorted(past, reverse=True)
-    for later, earlier in pairwise(cuts):
-        if allowed_as_of(events, key, earlier).allowed:
-            return later
-    return None
-
-
-def _moments(events: Mapping[Key, Sequence[SwitchEvent]], key: Key) -> set[datetime]:
-    """All times at which the state may change: events of the switch, its source's and of all gates, ends of leases."""
-    relevant = [event for each in {key, (key[0], None), WHOLE_HISTORY} for event in events.get(each, ())]
-    ends = [part.off_from for event in relevant for part in event.segments]
-    return {m for m in (*ends, *(m for event in relevant for m in (event.at, event.lease_until))) if m is not None}
-
-
 def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
     state = replace(state, segments=event.segments)
     if event.kind in _KEEPS:
@@ -243,7 +204,7 @@ def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
     )  # fmt: skip
 
 
-def _verdict(before: str | None, by_operator: bool, event: SwitchStep) -> str | None:
+def _verdict(before: str | None, by_operator: bool, event: SwitchEvent) -> str | None:
     """The verdict against the switch after an event that did not change its state; ``before`` is the one before it."""
     if event.kind == "renewed":
         return None if by_operator else before

@@ -10,13 +10,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from monitor.core.records import Reason, RuleEvidence, Schedule, SegmentSwitch, Verdict, WindowOutcome
+from monitor.core.records import Reason, RuleEvidence, SegmentSwitch, Verdict, WindowOutcome
 from monitor.core.score_ranges import Ranges, merged, outwards
-from monitor.core.windows import are_same
+from monitor.core.windows import LENGTH, are_same
 
 KEPT = 8
 """The newest windows kept for each rule, beside the last one that decides; older ones are rarely judged again."""
-PERIOD: dict[Schedule, timedelta] = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
 GRACE = timedelta(hours=12)
 NOT_READ = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.UNRESOLVED_FAILED)
 _DECIDES = ("ok", "breach")
@@ -163,7 +162,7 @@ def lease_bound(evidence: RuleEvidence, turned_on: datetime, lease: timedelta) -
     If the rule was never judged, time counts from its first run, or from when the label was turned on, if that is
     later.
     """
-    return _counts_from(evidence, turned_on) + max(lease, PERIOD[evidence.schedule] + GRACE)
+    return _counts_from(evidence, turned_on) + max(lease, LENGTH[evidence.schedule] + GRACE)
 
 
 def _counts_from(evidence: RuleEvidence, turned_on: datetime) -> datetime:
@@ -179,7 +178,7 @@ def last_judged(evidence: RuleEvidence, turned_on: datetime, window_end: datetim
     >>> [last_judged(weekly, end, end + timedelta(days=days)) for days in (3, 8)]
     ['ece-increase was judged until 2026-11-16 00:00 UTC', 'ece-increase was not judged lately']
     """
-    if window_end > _counts_from(evidence, turned_on) + PERIOD[evidence.schedule] + GRACE:
+    if window_end > _counts_from(evidence, turned_on) + LENGTH[evidence.schedule] + GRACE:
         return f"{evidence.rule} was not judged lately"
     if evidence.judged_until is None:
         return f"{evidence.rule} was not judged yet"

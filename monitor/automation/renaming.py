@@ -53,12 +53,9 @@ def handed_over(old: SwitchState, new: SwitchState, *, by: str, reason: str, now
 
 def _change(before: SwitchState, after: SwitchState, key: str) -> Change:
     assert after.changed_at is not None  # noqa: S101 - both callers have just set it
-    event = SwitchEvent(
-        key, after.source, after.label, after.changed_at, "enabled" if after.state == "on" else "disabled",
-        before.state, after.state, after.actor, after.reason, after.blocked, after.lease_until, after.hold_until,
-        after.verdict, segments=after.segments,
-    )  # fmt: skip
-    return before, after, event
+    kind = "enabled" if after.state == "on" else "disabled"
+    facts = {"actor": after.actor, "reason": after.reason, "verdict": after.verdict}
+    return before, after, SwitchEvent.of(before, after, key=key, at=after.changed_at, kind=kind, **facts)
 
 
 def joined(old: Sequence[RuleEvidence], new: Sequence[RuleEvidence], label: str | None) -> list[RuleEvidence]:

@@ -224,11 +224,8 @@ def operator_change(
         words, lease = _on_against(against, min(hold, now + automation.lease)) if against else ("turned on", lease)
         after = replace(after, state="on", lease_until=lease, hold_until=hold)
     words = f"{words}, but {parts.words}" if parts.off else words
-    event = SwitchEvent(
-        key=key, source=state.source, label=state.label, at=now, kind="enabled" if enable else "disabled",
-        from_state=state.state, to_state=after.state, actor=by, reason=reason, lease_until=after.lease_until,
-        until=after.hold_until, verdict=after.verdict, segments=after.segments,
-    )  # fmt: skip
+    kind = "enabled" if enable else "disabled"
+    event = SwitchEvent.of(state, after, key=key, at=now, kind=kind, actor=by, reason=reason, verdict=after.verdict)
     return SwitchDecision(after, event, words)
 
 
@@ -266,12 +263,8 @@ def operator_segment_change(
     words = f"turned {'on' if enable else 'off'} {name}"
     if enable and new.off_from is not None:
         words += f" until {hold.astimezone(UTC):%Y-%m-%d %H:%M} UTC: against the last evaluation"
-    event = SwitchEvent(
-        key=key, source=state.source, label=state.label, at=now,
-        kind="segment_enabled" if enable else "segment_disabled", from_state=state.state, to_state=after.state,
-        actor=by, reason=f"{name}: {reason}", blocked=after.blocked, lease_until=after.lease_until,
-        until=after.hold_until, verdict=new.verdict, segments=segments,
-    )  # fmt: skip
+    kind, why = "segment_enabled" if enable else "segment_disabled", f"{name}: {reason}"
+    event = SwitchEvent.of(state, after, key=key, at=now, kind=kind, actor=by, reason=why, verdict=new.verdict)
     return SwitchDecision(after, event, words)
 
 
@@ -450,21 +443,12 @@ class _Change:
         return self.event(after, kind, reason, why=why, verdict=verdict, waits_for=waits_for)
 
     def event(
-        self,
-        after: SwitchState,
-        kind: str,
-        reason: str,
-        *,
-        why: str = "",
-        verdict: str | None = None,
-        waits_for: str | None = None,
+        self, after: SwitchState, kind: str, reason: str, *, why: str, verdict: str | None, waits_for: str | None = None
     ) -> SwitchDecision:
         """The decision for ``after``, with an event even if it does not differ."""
-        event = SwitchEvent(
-            key=f"{self.evidence.key}:{self.before.version}", source=after.source, label=after.label, at=self.now,
-            kind=kind, from_state=self.before.state, to_state=after.state, actor=self.run, reason=why or reason,
-            blocked=after.blocked, lease_until=after.lease_until, until=after.hold_until, verdict=verdict,
-            waits_for=waits_for, segments=after.segments,
+        event = SwitchEvent.of(
+            self.before, after, key=f"{self.evidence.key}:{self.before.version}", at=self.now, kind=kind,
+            actor=self.run, reason=why or reason, verdict=verdict, waits_for=waits_for,
         )  # fmt: skip
         return SwitchDecision(replace(after, version=self.before.version + 1), event, reason)
 

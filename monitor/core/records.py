@@ -534,6 +534,15 @@ class SwitchEvent:
     waits_for: str | None = None
     segments: tuple[SegmentSwitch, ...] = ()
 
+    @classmethod
+    def of(cls, before: SwitchState, after: SwitchState, **about: Any) -> SwitchEvent:
+        """The event of a change of a switch: what the switch is after it, and what is given ``about`` the change."""
+        return cls(
+            source=after.source, label=after.label, from_state=before.state, to_state=after.state,
+            blocked=after.blocked, lease_until=after.lease_until, until=after.hold_until, segments=after.segments,
+            **about,
+        )  # fmt: skip
+
 
 EVERY_SOURCE = ""
 """The source of an event about every gate of the history."""

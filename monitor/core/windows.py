@@ -14,6 +14,9 @@ SETTLE = timedelta(hours=6)
 CATCH_UP = timedelta(weeks=4)
 """How far back a run judges the windows that were missed, and ``calmon health`` reports them."""
 
+LENGTH: Mapping[Schedule, timedelta] = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
+"""How long windows are, but for the days on which clocks change."""
+
 _OTHER_ZONE = timedelta.max
 _LENGTH: Mapping[Schedule, timedelta] = {"weekly": timedelta(weeks=1), "daily": timedelta(days=1)}
 # A week may be compared with days, which end a day apart, or an hour less where clocks change.

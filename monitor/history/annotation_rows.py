@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, Connection, RowMapping, or_, select, update
+from sqlalchemy import ColumnElement, Connection, or_, select, update
 
 from monitor.core.records import Annotation
 from monitor.history import tables
 from monitor.history.connect import filtered, is_added, row_by_id, row_of
-from monitor.history.values import ANY, LabelFilter, label_key, label_of
+from monitor.history.values import ANY, LabelFilter
 
 table = tables.annotation_table
+WHOLE = tables.WHOLE
 
 
 def add(connection: Connection, annotation: Annotation) -> Annotation:
     """Store an annotation and return it. If its id or its request's key is stored already, return the stored one."""
-    row = row_of(table, annotation, label=label_key(annotation.label))
-    if is_added(connection, table, row):
+    if is_added(connection, table, row_of(table, annotation)):
         return annotation
     same_id_or_key = or_(table.c.id == annotation.id, table.c.key == annotation.key)
-    return _annotation(connection.execute(select(table).where(same_id_or_key)).mappings().one())
+    return Annotation(**connection.execute(select(table).where(same_id_or_key)).mappings().one())
 
 
 def remove(connection: Connection, id: str, *, by: str, reason: str, now: datetime) -> bool:
@@ -32,7 +32,7 @@ def remove(connection: Connection, id: str, *, by: str, reason: str, now: dateti
 
 def one(connection: Connection, prefix: str) -> Annotation:
     """The annotation whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
-    return _annotation(row_by_id(connection, table, "annotation", prefix))
+    return Annotation(**row_by_id(connection, table, "annotation", prefix))
 
 
 def read(
@@ -47,15 +47,11 @@ def read(
     """Annotations by time. Those of a label include those of its whole source. ``removed`` adds the removed ones."""
     conditions: list[ColumnElement[bool]] = [] if removed else [table.c.removed_at.is_(None)]
     if label is not ANY:
-        conditions.append(table.c.label.in_({"", label_key(label)}))
+        conditions.append(table.c.label.in_({WHOLE, label}))
     if since is not None:
         conditions.append(table.c.at >= since)
     if until is not None:
         conditions.append(table.c.at < until)
     chosen = filtered(select(table), table, source=source).where(*conditions)
     statement = chosen.order_by(table.c.at, table.c.added_at, table.c.source, table.c.id)
-    return [_annotation(row) for row in connection.execute(statement).mappings()]
-
-
-def _annotation(row: RowMapping) -> Annotation:
-    return Annotation(**{**row, "label": label_of(row["label"])})
+    return [Annotation(**row) for row in connection.execute(statement).mappings()]

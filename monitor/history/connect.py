@@ -10,11 +10,12 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from datetime import datetime
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 from sqlalchemy import (
@@ -36,12 +37,11 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from monitor.core.records import Subject, Window
 from monitor.core.sessions import use_iso_dates
+from monitor.core.windows import LENGTH
 from monitor.history.errors import Ambiguous, NotFound, WrongStoreAddress
-from monitor.history.values import ANY, LabelFilter, label_key
-
-if TYPE_CHECKING:
-    from sqlalchemy.dialects import postgresql, sqlite
+from monitor.history.values import ANY, LabelFilter, plain
 
 BUSY_TIMEOUT_MS = 30_000
 WAL_RETRY_S = 0.02
@@ -92,8 +92,8 @@ def open_engine(url: URL) -> Engine:
 
 
 def _json(value: Any) -> str:
-    """JSON without spaces, to save bytes."""
-    return json.dumps(value, separators=(",", ":"))
+    """JSON without spaces, to save bytes. The value may have what JSON has not: see :func:`plain`."""
+    return json.dumps(plain(value), separators=(",", ":"))
 
 
 def for_reading(engine: Engine) -> Engine:
@@ -163,18 +163,6 @@ def _key_of(what: str) -> int:
     return crc32(f"calmon {what}".encode())
 
 
-def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """The dialect's INSERT, which has ON CONFLICT."""
-    # imported here: a process with a SQLite history need not wait for PostgreSQL's dialect
-    if connection.dialect.name == "postgresql":
-        from sqlalchemy.dialects import postgresql  # noqa: PLC0415
-
-        return postgresql.insert(table)
-    from sqlalchemy.dialects import sqlite  # noqa: PLC0415
-
-    return sqlite.insert(table)
-
-
 def insert_missing(connection: Connection, table: Table) -> Insert:
     """INSERT ... ON CONFLICT DO NOTHING. The rows are passed at execution."""
     return _insert_missing(connection.dialect.name, table)
@@ -211,10 +199,27 @@ def row_of(table: Table, record: object, **stored: Any) -> Row:
     return {name: stored[name] if name in stored else getattr(record, name) for name in _given(table)}
 
 
+def about(window: Window, subject: Subject) -> Row:
+    """The columns that say which window and label a row is about."""
+    return at_window(window) | {"source": subject.source, "label": subject.label}
+
+
+def at_window(window: Window) -> Row:
+    """The columns that say which window a row is about."""
+    at = {"schedule": window.schedule, "window_start": window.start, "window_end": window.end}
+    return at | {"window_name": window.name}
+
+
+def window_of(row: Mapping[str, Any] | RowMapping) -> Window:
+    """The window that a row is about; if its ``window_end`` is None (no run is stored), it has the usual length."""
+    start: datetime = row["window_start"]
+    return Window(start, row["window_end"] or start + LENGTH[row["schedule"]], row["window_name"], row["schedule"])
+
+
 def record_of(kind: type[R], row: Mapping[str, Any] | RowMapping, **given: Any) -> R:
-    """The record of a row: each field gets the column of its name, or its value in ``given``."""
-    names = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    return kind(**{name: given[name] if name in given else row[name] for name in names})
+    """The record of a row: each field gets the column of its name, or its value in ``given``; others their default."""
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{name: value for name, value in row.items() if name in names} | given)
 
 
 @cache
@@ -225,7 +230,7 @@ def _given(table: Table) -> tuple[str, ...]:
 def filtered(statement: Select[Any], table: Table, label: LabelFilter = ANY, **equals: Any) -> Select[Any]:
     """The rows of one label, whose columns have these values; None: any value."""
     values = {name: value for name, value in equals.items() if value is not None}
-    values |= {} if label is ANY else {"label": label_key(label)}
+    values |= {} if label is ANY else {"label": label}
     return statement.where(*(table.c[name] == value for name, value in values.items()))
 
 
@@ -275,7 +280,9 @@ def add_missing(connection: Connection, table: Table, rows: Sequence[Row]) -> No
 
 def put(connection: Connection, table: Table, row: Row, on_conflict: Mapping[str, Any] | None = None) -> None:
     """Insert one row, or update the one with its primary key. ``on_conflict``: column -> expression for the update."""
-    statement = insert(connection, table).values(row)
+    # imported here: a process with a SQLite history need not wait for PostgreSQL's dialect
+    dialect = import_module(f"sqlalchemy.dialects.{connection.dialect.name}")
+    statement = dialect.insert(table).values(row)
     keys = [column.name for column in table.primary_key]
     renewed = {name: statement.excluded[name] for name in row if name not in keys} | dict(on_conflict or {})
     connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=renewed))

@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or
 from monitor.core.records import Delivery, DeliveryState
 from monitor.history.connect import Row, add_missing, one_at_a_time, row_of
 from monitor.history.tables import deliveries as table
-from monitor.history.values import plain
 
 CLAIM_EXPIRES = timedelta(minutes=5)
 _UNSENT = ("pending", "failed")
@@ -144,7 +143,7 @@ def note_shown(connection: Connection, edit: str, *, channel: str, ts: str, now:
 def recompose(connection: Connection, delivery: str, payload: Mapping[str, Any]) -> bool:
     """Replace the content of a delivery that waits. False if it does not wait any more."""
     waits = and_(table.c.id == delivery, table.c.state.in_(_UNSENT))
-    return connection.execute(update(table).where(waits).values(payload=plain(payload))).rowcount == 1
+    return connection.execute(update(table).where(waits).values(payload=payload)).rowcount == 1
 
 
 def leave_channels(connection: Connection, codes: Collection[str], named: Collection[str]) -> None:
@@ -154,13 +153,6 @@ def leave_channels(connection: Connection, codes: Collection[str], named: Collec
     of_them = func.coalesce(table.c.root, table.c.id).in_(roots_)
     unsent = or_(table.c.state.in_(_UNSENT), and_(table.c.state == "sent", table.c.operation == "post"))
     connection.execute(update(table).where(of_them, unsent).values(_NO_ERROR | {"state": "superseded"}))
-
-
-def due_deliveries(connection: Connection, now: datetime, *, worker: str | None = None) -> list[Delivery]:
-    """The deliveries to send now: those that are due, and those whose sender is gone (or is ``worker``)."""
-    is_due = and_(table.c.state.in_(_UNSENT), table.c.next_attempt_at <= now)
-    of_nobody = or_(table.c.claimed_at <= now - CLAIM_EXPIRES, table.c.claimed_by == worker)
-    return _deliveries(connection, _IN_ORDER.where(or_(is_due, and_(table.c.state == "sending", of_nobody))))
 
 
 def claim(
@@ -230,4 +222,4 @@ def _deliveries(connection: Connection, statement: Select[Any]) -> list[Delivery
 
 def _delivery_row(delivery: Delivery) -> Row:
     due = delivery.next_attempt_at or delivery.created_at
-    return row_of(table, delivery, payload=plain(delivery.payload), next_attempt_at=due)
+    return row_of(table, delivery, next_attempt_at=due)

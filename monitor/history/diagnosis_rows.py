@@ -9,10 +9,9 @@ from typing import NamedTuple
 from sqlalchemy import Connection, RowMapping, and_, delete, func, or_, select
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, as_json, from_json
-from monitor.core.records import Window
+from monitor.core.records import Subject, Window
 from monitor.history import tables
-from monitor.history.connect import Row, filtered, one_at_a_time
-from monitor.history.values import label_key, label_of, number, plain
+from monitor.history.connect import Row, about, filtered, one_at_a_time, window_of
 
 table = tables.diagnoses
 _TROUBLES = (DiagnosisState.UNSAFE.value, DiagnosisState.DEGRADED.value)
@@ -53,8 +52,8 @@ def of_troubled(connection: Connection, source: str, before: Window, since: date
 
 def of_label(connection: Connection, source: str, label: str | None, *, since: datetime) -> list[Diagnosis]:
     """The diagnoses of one label after ``since``, oldest first; a week comes after the days that end with it."""
-    about = (table.c.source == source, table.c.label == label_key(label), table.c.window_end > since)
-    statement = select(table).where(*about).order_by(table.c.window_end, table.c.schedule)
+    of_label = (table.c.source == source, table.c.label == label, table.c.window_end > since)
+    statement = select(table).where(*of_label).order_by(table.c.window_end, table.c.schedule)
     return [_diagnosis(row) for row in connection.execute(statement).mappings()]
 
 
@@ -87,27 +86,23 @@ def states_of_weeks(connection: Connection, *, since: datetime, until: datetime)
     """The state of each label in each week that begins at ``since`` or later and ends at ``until`` at the latest."""
     columns = (table.c.source, table.c.label, table.c.window_start, table.c.state)
     span = (table.c.schedule == "weekly", table.c.window_start >= since, table.c.window_end <= until)
-    rows = connection.execute(select(*columns).where(*span)).all()
-    return [StateOfWeek(source, label_of(label), start, state) for source, label, start, state in rows]
+    return [StateOfWeek(*row) for row in connection.execute(select(*columns).where(*span))]
 
 
 def _row(diagnosis: Diagnosis, now: datetime) -> Row:
-    window, since, cost = diagnosis.window, diagnosis.since, diagnosis.cost
-    return {
-        "schedule": window.schedule, "window_start": window.start, "window_end": window.end,
-        "window_name": window.name, "source": diagnosis.source, "label": label_key(diagnosis.label),
+    since, cost = diagnosis.since, diagnosis.cost
+    return about(diagnosis.window, Subject(diagnosis.source, diagnosis.label)) | {
         "state": diagnosis.state.value, "problem": diagnosis.problem and diagnosis.problem.value,
         "since": since and since.window, "since_low": since and since.low, "since_high": since and since.high,
         "found": diagnosis.found or None, "cause": diagnosis.cause and diagnosis.cause.text,
         "advice": diagnosis.advice and diagnosis.advice.step, "reason": diagnosis.reason and diagnosis.reason.value,
-        "items": cost and number(cost.items), "correct": cost and number(cost.correct),
-        "claimed": cost and number(cost.claimed), "extra_errors": cost and number(cost.extra_errors),
-        "extra_errors_low": cost and number(cost.low), "extra_errors_high": cost and number(cost.high),
+        "items": cost and cost.items, "correct": cost and cost.correct, "claimed": cost and cost.claimed,
+        "extra_errors": cost and cost.extra_errors, "extra_errors_low": cost and cost.low,
+        "extra_errors_high": cost and cost.high,
         "acted": cost and cost.acted, "segment": diagnosis.segment and dict([diagnosis.segment]),
-        "because": list(diagnosis.because), "detail": plain(as_json(diagnosis)), "diagnosed_at": now,
+        "because": diagnosis.because, "detail": as_json(diagnosis), "diagnosed_at": now,
     }  # fmt: skip
 
 
 def _diagnosis(row: RowMapping) -> Diagnosis:
-    window = Window(row["window_start"], row["window_end"], row["window_name"], row["schedule"])
-    return from_json(row["source"], label_of(row["label"]), window, row["detail"])
+    return from_json(row["source"], row["label"], window_of(row), row["detail"])

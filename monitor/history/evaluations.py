@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
     ColumnElement,
@@ -37,14 +37,25 @@ from monitor.core.records import (
 )
 from monitor.core.windows import run_command
 from monitor.history import notes, tables
-from monitor.history.connect import Row, add_missing, filtered, one_at_a_time, put, record_of, row_by_id, row_of
+from monitor.history.connect import (
+    Row,
+    about,
+    add_missing,
+    at_window,
+    filtered,
+    one_at_a_time,
+    put,
+    record_of,
+    row_by_id,
+    row_of,
+    window_of,
+)
 from monitor.history.errors import NotFound
-from monitor.history.values import ANY, LabelFilter, label_key, label_of, number, plain, segment_key, segment_of
+from monitor.history.values import ANY, LabelFilter, number
 
-_LENGTH = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
-_NUMBERS = tables.NUMBERS_OF_VERDICT
 _ROWS_AT_ONCE = 5_000
 _IDS_AT_ONCE = 500  # SQLite takes 999 parameters or more
+_WHOLE = tables.WHOLE
 _EVALUATED = tables.verdicts.c.outcome.in_(("ok", "unconfirmed", "breach"))
 Between: TypeAlias = tuple[datetime, datetime] | None
 """The starts of the first and the last window, both included; None: all windows."""
@@ -56,7 +67,7 @@ def begin_run(
 ) -> None:  # fmt: skip
     """Store that ``run`` evaluates the sources in ``window``. A source's next run counts as one more attempt."""
     row: Row = {
-        **_at(window), "window_end": window.end, "window_name": window.name, "run": run, "state": "running",
+        **at_window(window), "run": run, "state": "running",
         "started_at": now, "finished_at": None, "attempts": 1, "acts": acts,
         "rules_revision": rules_revision, "error": None,
     }  # fmt: skip
@@ -105,7 +116,7 @@ def evaluated_windows(
 ) -> list[Window]:
     """The newest windows of which a run has begun, newest first; ``until`` leaves out windows that begin later."""
     rows = runs(connection, schedule, limit, until=until)
-    return list(dict.fromkeys(_window(row) for row in rows))
+    return list(dict.fromkeys(map(window_of, rows)))
 
 
 def runs(
@@ -147,7 +158,7 @@ def save(
     _replace(connection, tables.shifts, window, read, map(_shift_row, shifts))
     _save_verdicts(connection, window, sources, verdicts, now)
     subjects = {each.subject for each in estimates} | {each.subject for each in verdicts}
-    names = sorted({(subject.source, label_key(subject.label)) for subject in subjects})
+    names = {(subject.source, subject.label) for subject in subjects}
     add_missing(connection, tables.labels, [{"source": source, "label": label} for source, label in names])
 
 
@@ -248,7 +259,7 @@ def not_judged(
     equals = {"schedule": schedule, "window_start": window_start, "source": source, "reason": reason.value}
     columns = (table.c.rule, table.c.severity, table.c.label)
     statement = _filtered(select(*columns), table, equals | {"current": True})
-    return [dict(row) | {"label": label_of(row["label"])} for row in connection.execute(statement).mappings()]
+    return [dict(row) for row in connection.execute(statement).mappings()]
 
 
 def verdicts(
@@ -273,28 +284,6 @@ def verdicts(
     return [_verdict(row) for row in connection.execute(ordered).mappings()]
 
 
-def outcomes_before(
-    connection: Connection, verdict: Verdict, before: datetime, limit: int
-) -> list[tuple[datetime, Outcome]]:
-    """(window start, outcome) of the newest ``limit`` verdicts of the same rule and subject, newest first.
-
-    Only windows that begin before ``before``.
-    """
-    table, subject = tables.verdicts, verdict.subject
-    same = (
-        table.c.source == subject.source,
-        table.c.label == label_key(subject.label),
-        table.c.rule == verdict.rule,
-        table.c.schedule == verdict.window.schedule,
-        table.c.current,
-    )
-    older = select(table.c.window_start, table.c.outcome).where(*same, table.c.window_start < before)
-    return [
-        (start, outcome)
-        for start, outcome in connection.execute(older.order_by(table.c.window_start.desc()).limit(limit))
-    ]
-
-
 def judged_after(
     connection: Connection, schedule: Schedule, source: str, start: datetime
 ) -> set[tuple[str, str | None]]:
@@ -302,7 +291,7 @@ def judged_after(
     table = tables.verdicts
     conditions = and_(table.c.schedule == schedule, table.c.source == source, table.c.window_start > start)
     statement = select(table.c.rule, table.c.label).where(conditions, _EVALUATED, table.c.current).distinct()
-    return {(rule, label_of(label)) for rule, label in connection.execute(statement)}
+    return {(rule, label) for rule, label in connection.execute(statement)}
 
 
 def verdict(connection: Connection, prefix: str) -> Verdict:
@@ -336,17 +325,75 @@ def estimates(
     equals = {"metric": metric, "source": source, "population": where, "schedule": schedule}
     statement = _filtered(_with_window_end(table), table, equals | {"window_start": window_start}, label, between)
     if not segments:
-        statement = statement.where(table.c.segment == "")
-    ordered = statement.order_by(
-        table.c.window_start,
-        table.c.schedule,
-        table.c.source,
-        table.c.label,
-        table.c.segment,
-        table.c.metric,
-        table.c.population,
-    )
+        statement = statement.where(table.c.segment == _WHOLE)
+    ordered = statement.order_by(table.c.window_start, *table.primary_key)
     return [_estimate(row) for row in connection.execute(ordered).mappings()]
+
+
+class GridNumber(NamedTuple):
+    """An estimate. Its fields are read much sooner than those of a row of SQLAlchemy."""
+
+    label: str | None
+    window_start: datetime
+    metric: str
+    population: Where
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+
+
+def numbers(
+    connection: Connection,
+    windows: Sequence[datetime],
+    source: str,
+    labels: Collection[str | None],
+    series: Collection[tuple[str, Where]],
+    *,
+    schedule: Schedule,
+    segment: tuple[str, str] | None = None,
+) -> list[GridNumber]:
+    """The estimates of these windows and series, by window.
+
+    Of all rows, or of one ``segment``. Each is found by its key, so the cost does not grow with the history.
+    """
+    table = tables.estimates
+    conditions = (
+        table.c.schedule == schedule,
+        table.c.window_start.in_(list(windows)),
+        table.c.source == source,
+        table.c.label.in_(labels),
+        table.c.segment == segment,
+        table.c.metric.in_({metric for metric, _ in series}),
+        table.c.population.in_({where for _, where in series}),
+    )
+    statement = select(*(table.c[name] for name in GridNumber._fields)).where(*conditions)
+    return [GridNumber._make(row) for row in connection.execute(statement.order_by(table.c.window_start)).all()]
+
+
+def segment_numbers(
+    connection: Connection,
+    windows: Sequence[datetime],
+    source: str,
+    label: str | None,
+    metric: str,
+    *,
+    schedule: Schedule,
+) -> list[tuple[tuple[str, str], datetime, float | None, int]]:
+    """(segment, window start, value, n) of one metric of all rows in each segment of a label, by window."""
+    table = tables.estimates
+    conditions = (
+        table.c.schedule == schedule,
+        table.c.window_start.in_(list(windows)),
+        table.c.source == source,
+        table.c.label == label,
+        table.c.segment > tables.WHOLE,
+        table.c.metric == metric,
+        table.c.population == "all",
+    )
+    columns = (table.c.segment, table.c.window_start, table.c.value, table.c.n)
+    found = connection.execute(select(*columns).where(*conditions).order_by(table.c.window_start, table.c.segment))
+    return list(found.tuples())
 
 
 def shifts(
@@ -358,9 +405,7 @@ def shifts(
     """Shift tests by window, source, label and test."""
     table = tables.shifts
     equals = {"schedule": schedule, "window_start": window_start, "source": source}
-    ordered = _filtered(_with_window_end(table), table, equals).order_by(
-        table.c.window_start, table.c.schedule, table.c.source, table.c.label, table.c.test, table.c.column
-    )
+    ordered = _filtered(_with_window_end(table), table, equals).order_by(table.c.window_start, *table.primary_key)
     return [_shift(row) for row in connection.execute(ordered).mappings()]
 
 
@@ -378,7 +423,7 @@ def breaches_of_labels(connection: Connection, since: datetime) -> list[tuple[st
     by, count = (table.c.rule, table.c.source, table.c.label), func.count()
     statement = select(*by, count).where(_recent(since), table.c.outcome == "breach").group_by(*by)
     found = connection.execute(statement.order_by(count.desc(), table.c.source, table.c.label))
-    return [(rule, source, label_of(label), int(windows)) for rule, source, label, windows in found]
+    return list(found.tuples())
 
 
 def _recent(since: datetime) -> Any:
@@ -391,16 +436,7 @@ def known_labels(connection: Connection, source: str) -> set[str | None]:
     """Labels that were estimated, judged, pinned or switched (None: the source as a whole)."""
     kept = (tables.labels, tables.baselines, tables.switches)
     statements = (select(table.c.label).where(table.c.source == source).distinct() for table in kept)
-    return {label_of(key) for statement in statements for key in connection.execute(statement).scalars()}
-
-
-def _at(window: Window) -> Row:
-    return {"schedule": window.schedule, "window_start": window.start}
-
-
-def _key_columns(found: Estimate | ShiftResult | Verdict) -> Row:
-    subject = {"source": found.subject.source, "label": label_key(found.subject.label)}
-    return {**_at(found.window), "window_name": found.window.name, **subject}
+    return {label for statement in statements for label in connection.execute(statement).scalars()}
 
 
 def _filtered(
@@ -422,20 +458,12 @@ def _with_window_end(table: Table) -> Select[Any]:
     return select(table, runs.c.window_end).select_from(table.outerjoin(runs, same))
 
 
-def _window(row: Mapping[str, Any] | RowMapping) -> Window:
-    start: datetime = row["window_start"]
-    end = row["window_end"] or start + _LENGTH[row["schedule"]]  # no run is stored: the usual length
-    return Window(start, end, row["window_name"], row["schedule"])
-
-
 def _estimate_row(estimate: Estimate) -> Row:
-    interval = {name: number(getattr(estimate.interval, name)) for name in ("value", "plug_in", "low", "high")}
+    interval = {name: getattr(estimate.interval, name) for name in ("value", "plug_in", "low", "high")}
     converted = {"n": int(estimate.n), "positives": number(estimate.positives) or 0.0}
-    segment = {"segment": segment_key(estimate.subject.segment), "population": estimate.where}
-    detail = plain(estimate.detail) or None
-    return row_of(
-        tables.estimates, estimate, **_key_columns(estimate), **segment, **interval, **converted, detail=detail
-    )
+    segment = {"segment": estimate.subject.segment, "population": estimate.where}
+    columns = about(estimate.window, estimate.subject) | segment | interval | converted
+    return row_of(tables.estimates, estimate, **columns, detail=estimate.detail or None)
 
 
 def _estimate(row: RowMapping) -> Estimate:
@@ -443,8 +471,8 @@ def _estimate(row: RowMapping) -> Estimate:
     return record_of(
         Estimate,
         row,
-        subject=Subject(row["source"], label_of(row["label"]), segment_of(row["segment"])),
-        window=_window(row),
+        subject=Subject(row["source"], row["label"], row["segment"]),
+        window=window_of(row),
         where=row["population"],
         interval=record_of(Interval, row),
         detail=row["detail"] or {},
@@ -452,27 +480,22 @@ def _estimate(row: RowMapping) -> Estimate:
 
 
 def _shift_row(shift: ShiftResult) -> Row:
-    numbers = {name: number(getattr(shift, name)) for name in ("statistic", "p_value")}
-    converted = {"n": int(shift.n), "n_baseline": int(shift.n_baseline)}
-    detail = plain(shift.detail) or None
-    return row_of(tables.shifts, shift, **_key_columns(shift), **numbers, **converted, detail=detail)
+    converted = {"n": int(shift.n), "n_baseline": int(shift.n_baseline), "detail": shift.detail or None}
+    return row_of(tables.shifts, shift, **about(shift.window, shift.subject), **converted)
 
 
 def _shift(row: RowMapping) -> ShiftResult:
-    subject = Subject(row["source"], label_of(row["label"]))
-    return record_of(ShiftResult, row, subject=subject, window=_window(row), detail=row["detail"] or {})
+    subject = Subject(row["source"], row["label"])
+    return record_of(ShiftResult, row, subject=subject, window=window_of(row), detail=row["detail"] or {})
 
 
 def _verdict_row(verdict: Verdict, now: datetime) -> Row:
-    numbers = {name: number(getattr(verdict, name)) for name in _NUMBERS}
-    converted = {"n": int(verdict.n), "windows": int(verdict.windows), "threshold": float(verdict.threshold)}
-    decision = {"population": verdict.where, "reason": verdict.reason.value, "actions": list(verdict.actions)}
-    stored = {"detail": plain(verdict.detail), "stored_at": now, "current": True, "window_end": verdict.window.end}
-    stored["condition"] = verdict.detail.get("condition")
-    return row_of(tables.verdicts, verdict, **_key_columns(verdict), **numbers, **converted, **decision, **stored)
+    converted = {"n": int(verdict.n), "windows": int(verdict.windows), "reason": verdict.reason.value}
+    stored = {"population": verdict.where, "condition": verdict.detail.get("condition")}
+    columns = about(verdict.window, verdict.subject) | converted | stored
+    return row_of(tables.verdicts, verdict, **columns, stored_at=now, current=True)
 
 
 def _verdict(row: RowMapping) -> Verdict:
-    subject, actions = Subject(row["source"], label_of(row["label"])), tuple(row["actions"])
-    decision = {"where": row["population"], "reason": Reason(row["reason"]), "actions": actions}
-    return record_of(Verdict, row, subject=subject, window=_window(row), **decision)
+    decision = {"where": row["population"], "reason": Reason(row["reason"]), "actions": tuple(row["actions"])}
+    return record_of(Verdict, row, subject=Subject(row["source"], row["label"]), window=window_of(row), **decision)

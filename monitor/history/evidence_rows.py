@@ -13,7 +13,7 @@ from monitor.core.records import RuleEvidence, WindowOutcome
 from monitor.history import tables
 from monitor.history.connect import Row, add_missing, filtered, one_at_a_time, put_versions, row_of
 from monitor.history.errors import LostRace
-from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
+from monitor.history.values import ANY, LabelFilter
 
 
 def lock(connection: Connection, source: str) -> None:
@@ -43,9 +43,8 @@ def save(connection: Connection, source: str, changed: Sequence[RuleEvidence]) -
 
 
 def _row(evidence: RuleEvidence) -> Row:
-    windows = [plain(asdict(window)) for window in evidence.windows]
-    label, version = label_key(evidence.label), evidence.version + 1
-    return row_of(tables.evidence, evidence, label=label, windows=windows, version=version)
+    windows = [asdict(window) for window in evidence.windows]
+    return row_of(tables.evidence, evidence, windows=windows, version=evidence.version + 1)
 
 
 def refuse_other(connection: Connection, source: str, label: str | None, seen: Sequence[RuleEvidence]) -> None:
@@ -60,7 +59,7 @@ def refuse_other(connection: Connection, source: str, label: str | None, seen: S
 
 
 def _evidence(row: RowMapping) -> RuleEvidence:
-    return RuleEvidence(**{**row, "label": label_of(row["label"]), "windows": tuple(map(_outcome, row["windows"]))})
+    return RuleEvidence(**{**row, "windows": tuple(map(_outcome, row["windows"]))})
 
 
 def _outcome(stored: dict[str, Any]) -> WindowOutcome:

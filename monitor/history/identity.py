@@ -15,6 +15,7 @@ from sqlalchemy import Connection, case, func, literal, or_, select, update
 
 from monitor.core.records import GATES_CLOSED, GATES_CONFIRMED, Identity, Mark, Recorded, Replica
 from monitor.history import switches, tables
+from monitor.history.connect import record_of
 from monitor.history.errors import HistoryDamaged, StoreUnreachable
 
 _ROW = 1
@@ -66,15 +67,8 @@ def read(connection: Connection) -> Identity:
     row = connection.execute(_READ).mappings().first()
     if row is None:
         raise HistoryDamaged("the history has lost its identity (table history is empty): restore a backup")
-    return Identity(
-        Mark(row["history_id"], row["epoch"], row["version"]),
-        row["confirmed"],
-        row["newest_at"],
-        row["why"],
-        row["changed_by"],
-        row["changed_at"],
-        content=_content(connection),
-    )
+    mark = Mark(row["history_id"], row["epoch"], row["version"])
+    return record_of(Identity, row, mark=mark, content=_content(connection))
 
 
 def _content(connection: Connection) -> str:

@@ -19,12 +19,11 @@ from monitor.core.records import (
     Operation,
 )
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, filtered, one_at_a_time, put_version, row_by_id, row_of
+from monitor.history.connect import Row, add_missing, filtered, one_at_a_time, put_version, record_of, row_by_id, row_of
 from monitor.history.delivery_rows import add_deliveries
 from monitor.history.errors import LostRace
 from monitor.history.tables import deliveries as _messages
 from monitor.history.tables import incidents as _table
-from monitor.history.values import label_key, label_of, plain
 
 _OPEN_KEY_LENGTH = 400
 _LISTS = ("rules", "labels", "further_reasons")
@@ -58,7 +57,7 @@ def apply_incidents(
     edits = [(each.root or "", each.sequence) for each in deliveries if each.operation == "edit"]
     if any(sequence != last_edit(connection, root) + 1 for root, sequence in edits):
         raise LostRace
-    rows = [row_of(tables.incident_events, event, detail=plain(event.detail)) for event in events]
+    rows = [row_of(tables.incident_events, event) for event in events]
     add_missing(connection, tables.incident_events, rows)
     add_deliveries(connection, deliveries)
 
@@ -141,7 +140,7 @@ def of_messages(connection: Connection, roots: Collection[str]) -> list[Incident
 def of_label(connection: Connection, source: str, label: str | None, *, since: datetime) -> list[Incident]:
     """The incidents of one label that were opened since then or are unresolved, by the time they were opened."""
     table = tables.incidents
-    own = (table.c.source == source, table.c.label == label_key(label), ~_OF_MONITOR)
+    own = (table.c.source == source, table.c.label == label, ~_OF_MONITOR)
     return _incidents(connection, _IN_ORDER.where(*own, or_(table.c.opened_at >= since, table.c.open_key.is_not(None))))
 
 
@@ -192,10 +191,8 @@ def _open_key(incident: Incident) -> str | None:
 
 
 def _incident_row(incident: Incident) -> Row:
-    lists = {name: list(getattr(incident, name)) for name in _LISTS}
-    return row_of(tables.incidents, incident, open_key=_open_key(incident), label=label_key(incident.label), **lists)
+    return row_of(tables.incidents, incident, open_key=_open_key(incident))
 
 
 def _incident(row: RowMapping) -> Incident:
-    stored: Row = {name: row[name] for name in row if name != "open_key"} | {"label": label_of(row["label"])}
-    return Incident(**stored | {name: tuple(row[name]) for name in _LISTS})
+    return record_of(Incident, row, **{name: tuple(row[name]) for name in _LISTS})

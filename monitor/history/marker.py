@@ -13,6 +13,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from time import monotonic, sleep
 from typing import IO
@@ -62,9 +63,7 @@ def write_marker(file: Path | None, identity: Identity) -> None:
     if file is None:
         return
     mark = identity.mark
-    content = {
-        "history": mark.history, "epoch": mark.epoch, "version": mark.version, "content": identity.content,
-    }  # fmt: skip
+    content = asdict(mark) | {"content": identity.content}
     with suppress(OSError), _alone(file):
         recorded = read_marker(file)
         if recorded is None or not (recorded.mark == mark or mark.is_older_than(recorded.mark)):

@@ -11,12 +11,11 @@ from monitor.core.records import Note
 from monitor.history import tables
 from monitor.history.connect import put as put_row
 from monitor.history.connect import row_of
-from monitor.history.values import plain
 
 
 def put(connection: Connection, note: Note) -> None:
     """Write a note. It replaces the one with the same key."""
-    put_row(connection, tables.notes, row_of(tables.notes, note, detail=plain(note.detail)))
+    put_row(connection, tables.notes, row_of(tables.notes, note))
 
 
 def settle(connection: Connection, key: str, sources: Collection[str]) -> None:

@@ -10,10 +10,9 @@ from zoneinfo import ZoneInfo
 from sqlalchemy import Column, Connection, and_, select
 
 from monitor.core import windows
-from monitor.core.records import Schedule, Window
+from monitor.core.records import Window
 from monitor.core.rejection_records import from_json
 from monitor.history import tables
-from monitor.history.values import label_of, plain
 
 if TYPE_CHECKING:
     from monitor.core.counts import Counts
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-_LONG: Mapping[Schedule, timedelta] = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
 
 
 def as_json(counts: Counts) -> Any:
@@ -32,7 +30,7 @@ def as_json(counts: Counts) -> Any:
     from monitor.inference.promised import all_promises_of  # noqa: PLC0415 - imports NumPy: an emergency stop is quick
 
     found = all_promises_of(counts)
-    return plain({where: [p.rows, p.effective, p.promised, p.kept] for where, p in found.items()})
+    return {where: [p.rows, p.effective, p.promised, p.kept] for where, p in found.items()}
 
 
 def of_label(kept: Mapping[Population, Any]) -> Promises:
@@ -49,7 +47,7 @@ def segments_as_json(segments: SegmentPromises | None) -> Any:
     found: dict[str, dict[str, Any]] = {}
     for (column, value), promises in segments.items():
         found.setdefault(column, {})[value] = {where: _numbers(promise) for where, promise in promises.items()}
-    return plain(found)
+    return found
 
 
 def segments_from_json(kept: Mapping[str, Mapping[str, Any]] | None) -> dict[Segment, Promises]:
@@ -107,7 +105,9 @@ def load(
 
 def _elsewhere(until: Window, start: datetime, zone: ZoneInfo) -> Window:
     """The window that began at ``start`` in a time zone that alerts.yaml had before."""
-    return Window(start, start + _LONG[until.schedule], windows.begun(until.schedule, start, zone).name, until.schedule)
+    return Window(
+        start, start + windows.LENGTH[until.schedule], windows.begun(until.schedule, start, zone).name, until.schedule
+    )
 
 
 def _apart(newest_first: Sequence[Window], until: Window) -> dict[datetime, Window]:
@@ -133,7 +133,7 @@ def _by_window(
     statement = select(counts.c.window_start, counts.c.label, column).where(_within(counts, source, until, span))
     found: dict[datetime, dict[str | None, T]] = {}
     for start, label, kept in connection.execute(statement):
-        found.setdefault(start, {})[label_of(label)] = of(kept)
+        found.setdefault(start, {})[label] = of(kept)
     return found
 
 

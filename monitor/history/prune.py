@@ -181,8 +181,9 @@ def _to_prune(keep: Retention, schedule: Schedule) -> Iterator[tuple[Table, Colu
 
 def _is_not_judged(table: Table, schedule: Schedule, keep: Retention) -> ColumnElement[bool]:
     """The condition for estimates that no rule judges."""
-    of_label = and_(table.c.segment == "", table.c.metric.not_in(sorted(keep.metrics[schedule])))
-    return or_(of_label, and_(table.c.segment != "", table.c.metric.not_in(sorted(keep.of_segments[schedule]))))
+    of_label = and_(table.c.segment == tables.WHOLE, table.c.metric.not_in(sorted(keep.metrics[schedule])))
+    of_segment = table.c.metric.not_in(sorted(keep.of_segments[schedule]))
+    return or_(of_label, and_(table.c.segment != tables.WHOLE, of_segment))
 
 
 def _before(table: Table, schedule: Schedule, start: datetime) -> ColumnElement[bool]:

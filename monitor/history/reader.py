@@ -21,7 +21,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from monitor.core.records import Identity, SwitchState
+from monitor.core.records import Identity, Recorded, SwitchState
 from monitor.history import identity, switches, thresholds
 from monitor.history.connect import database_file, for_reading, store_url
 from monitor.history.errors import HistoryError, SchemaOutdated, StoreMissing, StoreUnreachable, WrongStoreAddress
@@ -34,13 +34,19 @@ BUSY_SHARE = 0.8  # of the time limit: SQLite gives up on a lock before it, with
 
 
 @dataclass(frozen=True, slots=True)
-class SwitchReading:
-    """Every switch and threshold, and the time of reading: by PostgreSQL's clock, or this machine's for SQLite."""
+class StoredSwitches:
+    """Every switch and threshold at one moment, with the identity of the history."""
 
-    at: datetime
+    identity: Identity
     switches: list[SwitchState]
     automate_at: Mapping[tuple[str, str | None], float]
-    identity: Identity
+
+
+def stored_switches(connection: Connection, recorded: Recorded | None) -> StoredSwitches:
+    """The switches for a gate; ``recorded`` was read before. Raises StoreUnreachable for a read replica."""
+    identity.refuse_replica(connection)
+    found = replace(identity.read(connection), seen=recorded)
+    return StoredSwitches(found, switches.switches(connection), thresholds.read(connection))
 
 
 class SwitchReader:
@@ -77,8 +83,11 @@ class SwitchReader:
         """Whether it reads SQLite, whose native locks must not be held while the process forks."""
         return self._file is not None
 
-    def read(self) -> SwitchReading:
-        """The switches now. Raises a HistoryError whose message says what is wrong."""
+    def read(self) -> tuple[datetime, StoredSwitches]:
+        """The time, by PostgreSQL's clock or for SQLite this machine's, and the switches then.
+
+        Raises a HistoryError whose message says what is wrong.
+        """
         try:
             return self._read_database() if self._file is None else self._read_file(self._file)
         except SQLAlchemyError as error:
@@ -92,7 +101,7 @@ class SwitchReader:
             if self._cancel is not None:
                 self._cancel()
 
-    def _read_file(self, file: Path) -> SwitchReading:
+    def _read_file(self, file: Path) -> tuple[datetime, StoredSwitches]:
         """Read the file. If nobody has the history open, only the file itself is opened, as immutable.
 
         Otherwise SQLite would create its -wal and -shm files beside it, owned by the router's user. If somebody writes
@@ -109,18 +118,16 @@ class SwitchReader:
                 return found
         raise StoreUnreachable("the history is being replaced all the time")
 
-    def _read_database(self) -> SwitchReading:
+    def _read_database(self) -> tuple[datetime, StoredSwitches]:
         recorded = read_marker(self._marker)  # first: it must not be newer than what is read
         with for_reading(self._engine).connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
                 connection.execute(text(f"SET LOCAL statement_timeout = {int(self._limit_s * 1000)}"))
-            identity.refuse_replica(connection)
             _refuse_other_revision(connection)
             at = connection.scalar(select(func.now())) if self._file is None else self._clock()
             if not isinstance(at, datetime):
                 raise StoreUnreachable("the database does not know the time")
-            found = replace(identity.read(connection), seen=recorded)
-            return SwitchReading(at, switches.switches(connection), thresholds.read(connection), found)
+            return at, stored_switches(connection, recorded)
 
     def _sqlite(self) -> Engine:
         def connect() -> sqlite3.Connection:
@@ -187,4 +194,4 @@ def _hang_up(descriptor: int) -> None:
         shared.shutdown(socket.SHUT_RDWR)
 
 
-__all__ = ["REVISION", "HistoryError", "SwitchReader", "SwitchReading"]
+__all__ = ["REVISION", "HistoryError", "StoredSwitches", "SwitchReader", "stored_switches"]

@@ -27,7 +27,7 @@ from monitor.core.source_settings import Settings
 from monitor.history import past_promises, tables
 from monitor.history.connect import Row, filtered, one_at_a_time, put, record_of, row_of
 from monitor.history.errors import VersionClash
-from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
+from monitor.history.values import ANY, LabelFilter
 
 if TYPE_CHECKING:
     from monitor.core.baseline import Baseline
@@ -83,29 +83,19 @@ class StoredReading:
     last_read: LastRead | None = None
 
 
-Prepared = tuple[Row, Mapping[Table, list[Row]]]
-"""The row of one reading, and the rows of each table that belong to it."""
+def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row, Mapping[Table, list[Row]]]:
+    """The row of one reading, and the rows of each table that belong to it.
 
-
-def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
-    """The rows to store for one reading. It compresses the counts, so that no lock is held meanwhile."""
+    It compresses the counts, so that no lock is held meanwhile.
+    """
     at = {"schedule": window.schedule, "window_start": window.start, "source": reading.source}
-    row = {
-        **at,
-        "state": reading.state,
-        "error": reading.error,
-        "rows": int(reading.rows),
-        "versions": plain(reading.versions),
-        "digest": reading.digest,
-        "read_at": now,
-        "rejected": plain(as_json(reading.cells, reading.rejected) | _as_json(reading.last_read)),
-        "fingerprint": reading.fingerprint,
-        "settings": None if reading.settings is None else dict(reading.settings),
-    }
+    rejected = as_json(reading.cells, reading.rejected) | _as_json(reading.last_read)
+    rows = int(reading.rows)
+    row = row_of(tables.readings, reading, **at, rows=rows, read_at=now, rejected=rejected)
     counts = [
         {
             **at,
-            "label": label_key(label),
+            "label": label,
             "rows": part.rows,
             "digest": part.digest(),
             "promises": past_promises.as_json(part),
@@ -113,9 +103,7 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> Prepared:
         }
         for label, part in reading.labels.items()
     ]
-    quality = [
-        {**at, "reason": bad.reason, "rows": int(bad.rows), "examples": plain(bad.examples)} for bad in reading.quality
-    ]
+    quality = [row_of(tables.quality, bad, **at, rows=int(bad.rows)) for bad in reading.quality]
     cells = [at | _cells(reading)] if reading.labels else []
     return row, {tables.counts: counts, tables.cells: cells, tables.quality: quality}
 
@@ -130,8 +118,7 @@ def _cells(reading: StoredReading) -> Row:
 
 def _as_json(found: LastRead | None) -> Row:
     """What was read before, beside the rejected rows that a reading has instead; {} if there is nothing to remember."""
-    settings = None if found is None or found.settings is None else dict(found.settings)
-    return {} if found is None else {"last_read": {"rows": int(found.rows), "settings": settings}}
+    return {} if found is None else {"last_read": {"rows": int(found.rows), "settings": found.settings}}
 
 
 def _last_read(kept: Row | None) -> LastRead | None:
@@ -161,26 +148,14 @@ def load(
     of_reading = select(counts).where(_is_reading(counts, schedule, window_start, source)).order_by(counts.c.label)
     stored = connection.execute(of_reading).all()
     cells, rejected = from_json(row["rejected"])
-    reading = StoredReading(
-        source=source,
-        state=row["state"],
-        error=row["error"],
-        versions=row["versions"],
-        rows=row["rows"],
-        digest=row["digest"],
-        quality=tuple(quality(connection, schedule, window_start, source)),
-        cells=cells,
-        rejected=rejected,
-        fingerprint=row["fingerprint"],
-        settings=row["settings"],
-        last_read=_last_read(row["rejected"]),
-    )
+    bad, last = tuple(quality(connection, schedule, window_start, source)), _last_read(row["rejected"])
+    reading = record_of(StoredReading, row, quality=bad, cells=cells, rejected=rejected, last_read=last)
     if not stored:
         return replace(reading, segment_counts={} if segment_counts else None)
     cells_of = _select_cells(schedule, window_start, source, segments=segment_counts)
     kept = connection.execute(cells_of).first()
     if kept is None:
-        promises = {label_of(row.label): past_promises.of_label(row.promises) for row in stored}
+        promises = {row.label: past_promises.of_label(row.promises) for row in stored}
         return replace(reading, state=COUNTS_REMOVED, promises=promises)
     from monitor.history import counts_file  # noqa: PLC0415 - as above
 
@@ -188,10 +163,8 @@ def load(
     by_label = None if kept.segments is None else counts_file.segments(kept.segments)
     return replace(
         reading,
-        labels={label_of(row.label): labels[label_of(row.label)] for row in stored},
-        segments={
-            label_of(row.label): past_promises.segments_from_json(row.segments) for row in stored if row.segments
-        },
+        labels={row.label: labels[row.label] for row in stored},
+        segments={row.label: past_promises.segments_from_json(row.segments) for row in stored if row.segments},
         segment_counts=None if by_label is None else {label: by_label.get(label, {}) for label in labels},
     )
 
@@ -226,7 +199,7 @@ def quality(
     table = tables.quality
     statement = filtered(select(table), table, schedule=schedule, window_start=window_start, source=source)
     rows = connection.execute(statement.order_by(table.c.source, table.c.reason)).mappings()
-    return [RejectedRows(row["source"], row["reason"], row["rows"], tuple(row["examples"])) for row in rows]
+    return [record_of(RejectedRows, row, examples=tuple(row["examples"])) for row in rows]
 
 
 def rejected_by_reason(connection: Connection, since: datetime, until: datetime) -> list[Row]:
@@ -304,6 +277,16 @@ def _gone(connection: Connection, since: datetime, until: datetime) -> dict[tupl
     }
 
 
+def versions_seen(
+    connection: Connection, source: str, since: datetime, until: datetime, *, schedule: Schedule
+) -> list[tuple[datetime, list[str]]]:
+    """(window start, model versions that it had rows of), newest window first."""
+    table = tables.readings
+    conditions = (table.c.schedule == schedule, table.c.source == source, table.c.window_start.between(since, until))
+    found = select(table.c.window_start, table.c.versions).where(*conditions).order_by(table.c.window_start.desc())
+    return [(start, sorted(versions)) for start, versions in connection.execute(found)]
+
+
 def _is_reading(table: Table, schedule: str, window_start: datetime, source: str) -> Any:
     return and_(table.c.schedule == schedule, table.c.window_start == window_start, table.c.source == source)
 
@@ -322,15 +305,14 @@ def save_baselines(connection: Connection, rows: Sequence[Row]) -> None:
 
 def baseline_row(baseline: Baseline) -> Row:
     """The row of one baseline, with its cells compressed."""
-    label, counts = label_key(baseline.label), baseline.counts
+    counts = baseline.counts
     from monitor.history import counts_file  # noqa: PLC0415 - as above
 
-    cells = {"rows": counts.rows, "edges": plain(baseline.edges), "data": counts_file.to_bytes({(): counts})}
+    cells = {"rows": counts.rows, "edges": baseline.edges, "data": counts_file.to_bytes({(): counts})}
     parts = None if baseline.segments is None else counts_file.to_bytes(baseline.segments)
-    settings = None if baseline.settings is None else dict(baseline.settings)
     weeks = {name: astuple(spread) for name, spread in baseline.weeks.items()}
-    stored = {"segment_data": parts, "settings": settings, "weeks": plain(weeks)}
-    return row_of(tables.baselines, baseline, label=label, **cells, **stored)
+    stored = {"segment_data": parts, "weeks": weeks}
+    return row_of(tables.baselines, baseline, **cells, **stored)
 
 
 def baselines(
@@ -377,9 +359,7 @@ def baseline_segments(connection: Connection, source: str) -> dict[tuple[str | N
     columns = (table.c.label, table.c.version, table.c.segment_data)
     kept = connection.execute(select(*columns).where(table.c.source == source, table.c.segment_data.is_not(None)))
     return {
-        (label_of(label), version): {
-            (column, value): part for (column, value), part in counts_file.from_bytes(data).items()
-        }
+        (label, version): {(column, value): part for (column, value), part in counts_file.from_bytes(data).items()}
         for label, version, data in kept
     }
 
@@ -395,7 +375,6 @@ def _baseline(row: RowMapping) -> Baseline:
     return record_of(
         Baseline,
         row,
-        label=label_of(row["label"]),
         counts=counts_file.from_bytes(row["data"])[()],
         edges={where: tuple(edges) for where, edges in row["edges"].items()},
         segments=None,

@@ -8,10 +8,9 @@ from datetime import datetime
 from sqlalchemy import Connection, RowMapping, and_, func, select
 
 from monitor.core.maturity import Maturity
-from monitor.core.records import Schedule, Subject, Window
+from monitor.core.records import Schedule, Subject
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, record_of, row_of
-from monitor.history.values import label_key, label_of, number
+from monitor.history.connect import Row, about, add_missing, record_of, row_of, window_of
 
 Key = tuple[datetime, str | None]
 """(start of a window, label)."""
@@ -46,17 +45,12 @@ def maturities(
     last = select(*keys, func.max(table.c.known_at).label("last")).where(*conditions).group_by(*keys).subquery("last")
     same = and_(*(table.c[name] == last.c[name] for name in ("window_start", "label")), table.c.known_at == last.c.last)
     rows = connection.execute(select(table).join(last, same).where(*conditions).order_by(*keys)).mappings()
-    return {(row["window_start"], label_of(row["label"])): _maturity(row) for row in rows}
+    return {(row["window_start"], row["label"]): _maturity(row) for row in rows}
 
 
 def _row(maturity: Maturity, now: datetime) -> Row:
-    window, subject = maturity.window, maturity.subject
-    at = {"schedule": window.schedule, "window_start": window.start, "window_end": window.end}
-    about = {"window_name": window.name, "source": subject.source, "label": label_key(subject.label), "known_at": now}
-    shares = {name: number(getattr(maturity, name)) for name in ("expected", "low", "high")}
-    return row_of(tables.maturities, maturity, **at, **about, **shares)
+    return row_of(tables.maturities, maturity, **about(maturity.window, maturity.subject), known_at=now)
 
 
 def _maturity(row: RowMapping) -> Maturity:
-    window = Window(row["window_start"], row["window_end"], row["window_name"], row["schedule"])
-    return record_of(Maturity, row, subject=Subject(row["source"], label_of(row["label"])), window=window)
+    return record_of(Maturity, row, subject=Subject(row["source"], row["label"]), window=window_of(row))

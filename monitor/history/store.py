@@ -13,7 +13,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Concatenate, Literal, ParamSpec, Self, TypeAli
 
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, DBAPIError, StatementError
 
 from monitor.core.records import Delivery, Identity, Recorded, RuleEvidence, SwitchEvent, SwitchState, Window
 from monitor.core.redaction import shown_address
@@ -42,7 +42,6 @@ from monitor.history import (
     schema,
     tables,
 )
-from monitor.history import grid as grid_rows
 from monitor.history import notes as note_rows
 from monitor.history import past_promises as past_promise_rows
 from monitor.history import switches as switch_rows
@@ -51,6 +50,7 @@ from monitor.history import timeline as timeline_rows
 from monitor.history.connect import BUSY_TIMEOUT_MS, database_file, for_reading, for_writing, open_engine, store_url
 from monitor.history.errors import HistoryDamaged, HistoryLost, LostRace, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
+from monitor.history.reader import StoredSwitches, stored_switches
 from monitor.history.readings import StoredReading
 from monitor.history.rights import explained, missing_grant, only_reads
 from monitor.history.switches import Applied
@@ -61,16 +61,8 @@ if TYPE_CHECKING:
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_REMEDY = "`calmon db check` looks for damage; where it finds some, restore a backup"
 Claimed: TypeAlias = Literal["applied", "conflict"]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredSwitches:
-    """Every switch and threshold at one moment, with the identity of the history."""
-
-    identity: Identity
-    switches: list[SwitchState]
-    automate_at: dict[tuple[str, str | None], float]
 
 
 def _reading(query: Callable[Concatenate[Connection, _P], _R]) -> Callable[Concatenate[Store, _P], _R]:
@@ -203,8 +195,7 @@ class Store:
                 yield connection
             except (ValueError, TypeError, KeyError) as error:  # a row of a damaged file
                 cause = f"{type(error).__name__}: {error}"
-                remedy = "`calmon db check` looks for damage; where it finds some, restore a backup"
-                raise HistoryDamaged(f"something in the history cannot be read ({cause}); {remedy}") from error
+                raise HistoryDamaged(f"something in the history cannot be read ({cause}); {_REMEDY}") from error
 
     @contextmanager
     def _write(self) -> Iterator[Connection]:
@@ -220,12 +211,17 @@ class Store:
         ``writes``: they keep that revision until its end. Raises NoRight, and StoreUnreachable for a change of a read
         replica.
         """
-        with explained(engine, missing_grant), engine.begin() as connection:
-            if self._is_checked:
-                if writes:
-                    schema.keep_unchanged(connection)
-                schema.refuse_changed(connection)
-            yield connection
+        try:
+            with explained(engine, missing_grant), engine.begin() as connection:
+                if self._is_checked:
+                    if writes:
+                        schema.keep_unchanged(connection)
+                    schema.refuse_changed(connection)
+                yield connection
+        except StatementError as error:
+            if isinstance(error, DBAPIError) or error.orig is None:
+                raise
+            raise error.orig from None  # a value that no column takes, without the statement and its other values
 
     # The database itself
 
@@ -236,25 +232,22 @@ class Store:
 
     def revision(self) -> str | None:
         """The revision of the tables; None if there are none. Raises StoreUnreachable and HistoryDamaged."""
-        try:
-            with self._reader.begin() as connection:
-                return schema.revision_of(connection)
-        except DatabaseError as error:
-            raise _unreachable(self._engine.url, error) from error
-        except UnicodeDecodeError as error:  # SQLite's message quotes what it found in place of the schema
-            remedy = "`calmon db check` looks for damage; where it finds some, restore a backup"
-            raise HistoryDamaged(f"the schema of the history cannot be read; {remedy}") from error
+        with self._answering(), self._reader.begin() as connection:
+            return schema.revision_of(connection)
 
     def ping(self) -> None:
         """Check that the database answers. Raises StoreUnreachable and HistoryDamaged."""
+        with self._answering(), self._read() as connection:
+            connection.execute(select(1))
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
         try:
-            with self._read() as connection:
-                connection.execute(select(1))
+            yield
         except DatabaseError as error:
             raise _unreachable(self._engine.url, error) from error
         except UnicodeDecodeError as error:  # SQLite's message quotes what it found in place of the schema
-            remedy = "`calmon db check` looks for damage; where it finds some, restore a backup"
-            raise HistoryDamaged(f"the schema of the history cannot be read; {remedy}") from error
+            raise HistoryDamaged(f"the schema of the history cannot be read; {_REMEDY}") from error
 
     def only_reads(self) -> str | None:
         """Which rights this role lacks to write; None if it has them."""
@@ -284,12 +277,7 @@ class Store:
         """Switches, thresholds and identity at one moment, for a gate's snapshot. Raises StoreUnreachable."""
         recorded = read_marker(self._marker)
         with self._read() as connection:
-            identity.refuse_replica(connection)
-            return StoredSwitches(
-                replace(identity.read(connection), seen=recorded),
-                switch_rows.switches(connection),
-                threshold_rows.read(connection),
-            )
+            return stored_switches(connection, recorded)
 
     def close_if_older_copy(self) -> bool:
         """Close every gate if an older copy of the history was put back without `calmon db restore`.
@@ -330,7 +318,6 @@ class Store:
     judged = _reading(evaluations.judged)
     not_judged = _reading(evaluations.not_judged)
     verdicts = _reading(evaluations.verdicts)
-    outcomes_before = _reading(evaluations.outcomes_before)
     verdict = _reading(evaluations.verdict)
     verdicts_by_id = _reading(evaluations.verdicts_by_id)
     estimates = _reading(evaluations.estimates)
@@ -347,10 +334,7 @@ class Store:
 
     def save_reading(self, window: Window, reading: StoredReading, now: datetime) -> None:
         """Replace what was read of one source in one window."""
-        self.save_prepared(readings.prepare(window, reading, now))
-
-    def save_prepared(self, rows: readings.Prepared) -> None:
-        """Replace what was read of one source in one window, from prepared rows."""
+        rows = readings.prepare(window, reading, now)  # takes a while: before the lock
         with self._write() as connection:
             readings.save(connection, *rows)
 
@@ -528,11 +512,10 @@ class Store:
 
     # Many windows at once, for the pages of the dashboard
 
-    grid_numbers = _reading(grid_rows.numbers)
-    switch_steps = _reading(grid_rows.switch_steps)
-    first_on = _reading(grid_rows.first_on)
-    segment_numbers = _reading(grid_rows.segment_numbers)
-    versions_seen = _reading(grid_rows.versions_seen)
+    grid_numbers = _reading(evaluations.numbers)
+    first_on = _reading(switch_rows.first_on)
+    segment_numbers = _reading(evaluations.segment_numbers)
+    versions_seen = _reading(readings.versions_seen)
     counts_of = _reading(readings.counts_of)
     settings_of = _reading(readings.settings_of)
     baseline_versions = _reading(readings.baseline_versions)
@@ -566,7 +549,6 @@ class Store:
     undelivered = _reading(delivery_rows.undelivered)
     delivery_counts = _reading(delivery_rows.counts)
     sent_between = _reading(delivery_rows.sent_between)
-    due_deliveries = _reading(delivery_rows.due_deliveries)
     delivery_roots = _reading(delivery_rows.roots)
     known_channels = _reading(delivery_rows.known_channels)
     supersede_edits = _writing(delivery_rows.supersede)

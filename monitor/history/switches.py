@@ -22,7 +22,7 @@ from monitor.core.records import (
 from monitor.history import evidence_rows, tables
 from monitor.history.connect import Row, filtered, is_added, one_at_a_time, put_version, row_of
 from monitor.history.errors import LostRace
-from monitor.history.values import ANY, LabelFilter, label_key, label_of, plain
+from monitor.history.values import ANY, LabelFilter, label_key
 
 CHANGES = (
     "disabled", "enabled", "blocked", "unblocked", "segment_disabled", "segment_enabled", GATES_CLOSED, GATES_CONFIRMED,
@@ -40,7 +40,7 @@ def switches(connection: Connection) -> list[SwitchState]:
 def switch(connection: Connection, source: str, label: str | None) -> SwitchState:
     """One switch. If it is not stored: never set, version 0."""
     table = tables.switches
-    is_switch = (table.c.source == source, table.c.label == label_key(label))
+    is_switch = (table.c.source == source, table.c.label == label)
     row = connection.execute(select(table).where(*is_switch)).mappings().first()
     return SwitchState(source, label) if row is None else _state(row)
 
@@ -81,8 +81,15 @@ def changes(
     if source is not None:
         conditions.append(table.c.source.in_([source, EVERY_SOURCE]))
     if label is not ANY:
-        conditions.append(or_(table.c.label == label_key(label), table.c.source == EVERY_SOURCE))
+        conditions.append(or_(table.c.label == label, table.c.source == EVERY_SOURCE))
     return [_event(row) for row in connection.execute(select(table).where(*conditions).order_by(table.c.id)).mappings()]
+
+
+def first_on(connection: Connection, source: str) -> dict[str | None, datetime]:
+    """When each label of a source was turned on for the first time."""
+    table = tables.switch_events
+    found = select(table.c.label, func.min(table.c.at)).where(table.c.source == source, table.c.to_state == "on")
+    return dict(connection.execute(found.group_by(table.c.label)).tuples().all())
 
 
 def gate_events(connection: Connection) -> list[SwitchEvent]:
@@ -135,8 +142,6 @@ def apply(
             raise LostRace
         return "applied"
     changed = {
-        "label": label_key(after.label),
-        "blocked": plain(after.blocked),
         "version": before.version + 1,
         "segments": _segment_rows(after.segments),
         "kept": None if after.kept is None else asdict(after.kept),
@@ -147,7 +152,7 @@ def apply(
 
 
 def _segment_rows(segments: Sequence[SegmentSwitch]) -> list[Any] | None:
-    return [plain(asdict(each)) for each in segments] or None
+    return [asdict(each) for each in segments] or None
 
 
 def _segments(stored: list[dict[str, Any]] | None) -> tuple[SegmentSwitch, ...]:
@@ -163,7 +168,7 @@ def _moment(text: str | None) -> datetime | None:
 
 def _fields(row: RowMapping) -> Row:
     blocked, segments = tuple((low, high) for low, high in row["blocked"]), _segments(row["segments"])
-    return {**row, "label": label_of(row["label"]), "blocked": blocked, "segments": segments}
+    return {**row, "blocked": blocked, "segments": segments}
 
 
 def _state(row: RowMapping) -> SwitchState:
@@ -173,8 +178,7 @@ def _state(row: RowMapping) -> SwitchState:
 
 def event_row(event: SwitchEvent) -> Row:
     """The row of an event."""
-    parts = {"blocked": plain(event.blocked), "segments": _segment_rows(event.segments)}
-    return row_of(tables.switch_events, event, label=label_key(event.label), **parts)
+    return row_of(tables.switch_events, event, segments=_segment_rows(event.segments))
 
 
 def _event(row: RowMapping) -> SwitchEvent:

@@ -1,15 +1,16 @@
 """The tables of the history database. Only ``monitor.history`` reads or writes them.
 
-With these keys, evaluating a window twice replaces rows and never adds any. The label ``""`` means
-"the source as a whole" and the segment ``""`` "no segment", since keys cannot be NULL.
+With these keys, evaluating a window twice replaces rows and never adds any. The types of the columns convert
+values: a label of None (the source as a whole) and a segment of None (all rows) are stored as ``""``, since keys cannot
+be NULL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -31,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.types import JSON, TypeDecorator
 
 from monitor.core.redaction import without_secrets
+from monitor.history.values import label_key, number, segment_key, segment_of
 
 _TIMES_REMEMBERED = 4096
 
@@ -70,6 +72,49 @@ class ErrorText(TypeDecorator[str]):
         return None if value is None else without_secrets(value)
 
 
+class LabelKey(TypeDecorator[str]):
+    """A label; None is the source as a whole."""
+
+    impl = Text
+    cache_ok = True
+    coerce_to_is_types = ()  # so None is compared as any other label
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str:
+        """The key to store. Raises ValueError for an empty label."""
+        return label_key(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
+        """Back to the label."""
+        return value or None
+
+
+class SegmentKey(TypeDecorator[tuple[str, str]]):
+    """A segment as (column, value); None is all rows."""
+
+    impl = Text
+    cache_ok = True
+    coerce_to_is_types = ()  # as above
+
+    def process_bind_param(self, value: tuple[str, str] | None, dialect: Dialect) -> str:
+        """The key to store."""
+        return segment_key(value)
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> tuple[str, str] | None:
+        """Back to the segment."""
+        return segment_of(value)
+
+
+class Number(TypeDecorator[float]):
+    """A number in double precision; NaN and infinity are stored as NULL."""
+
+    impl = Float
+    cache_ok = True
+
+    def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:
+        """The number to store."""
+        return number(value)
+
+
 metadata = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -79,6 +124,7 @@ metadata = MetaData(
 )
 
 _TIME = UtcDateTime
+_NUMBER = Number(53)
 _JSON = JSON(none_as_null=True)
 
 
@@ -87,19 +133,33 @@ _JSON = JSON(none_as_null=True)
 _NAME = Text()
 
 
-def _key(name: str, kind: Any = _NAME) -> Column[Any]:
-    return Column(name, kind, primary_key=True)
+WHOLE: Final = None
+"""The label of a source as a whole, and the segment of all rows."""
 
 
-def _required(name: str, kind: Any, **options: Any) -> Column[Any]:
-    return Column(name, kind, nullable=False, **options)
+#: Columns that have the same type in every table.
+_TYPES: Mapping[str, Any] = {
+    "window_start": _TIME, "window_end": _TIME, "window_name": String(32), "label": LabelKey, "segment": SegmentKey,
+    "rule": String(80),
+}  # fmt: skip
+_OF_LABEL = ("source", "label")
+_OF_WINDOW = ("schedule", "window_start", "source")
+_OF_BOTH = ("schedule", "window_start", *_OF_LABEL)
+
+
+def _key(name: str, kind: Any = None) -> Column[Any]:
+    return Column(name, kind or _TYPES.get(name, _NAME), primary_key=True)
+
+
+def _required(name: str, kind: Any = None, **options: Any) -> Column[Any]:
+    return Column(name, kind or _TYPES.get(name, _NAME), nullable=False, **options)
 
 
 # One row for each source of an evaluated window; a repeated run of the source replaces it.
 runs = Table(
     "runs", metadata,
-    _key("schedule"), _key("window_start", _TIME), _key("source"), _required("window_end", _TIME),
-    _required("window_name", String(32)), _required("run", String(64)), _required("state", String(32)),
+    *map(_key, _OF_WINDOW), _required("window_end"),
+    _required("window_name"), _required("run", String(64)), _required("state", String(32)),
     _required("started_at", _TIME), Column("finished_at", _TIME), _required("attempts", Integer),
     _required("acts", Boolean), _required("rules_revision", String(32)), Column("error", ErrorText),
 )  # fmt: skip
@@ -109,7 +169,7 @@ Index("ix_runs_window_start", runs.c.window_start, runs.c.schedule)
 # The result of reading one source in one window: state is ok, relation_error or warehouse_failed.
 readings = Table(
     "readings", metadata,
-    _key("schedule"), _key("window_start", _TIME), _key("source"), _required("state", String(32)),
+    *map(_key, _OF_WINDOW), _required("state", String(32)),
     Column("error", ErrorText), _required("rows", Integer), _required("versions", _JSON),
     _required("digest", String(64)), _required("read_at", _TIME), Column("rejected", _JSON),
     Column("fingerprint", String(64)), Column("settings", _JSON),
@@ -118,7 +178,7 @@ readings = Table(
 # What a reading counted of each label, and what its scores promised; the promises of segments are removed with cells.
 counts = Table(
     "counts", metadata,
-    _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"),
+    *map(_key, _OF_BOTH),
     _required("rows", Integer), _required("digest", String(64)), _required("promises", _JSON),
     Column("segments", _JSON),
 )  # fmt: skip
@@ -127,16 +187,14 @@ counts = Table(
 # `calmon db prune` removes old ones.
 cells = Table(
     "cells", metadata,
-    _key("schedule"), _key("window_start", _TIME), _key("source"), _required("labels", LargeBinary),
+    *map(_key, _OF_WINDOW), _required("labels", LargeBinary),
     Column("segments", LargeBinary),
 )  # fmt: skip
 
 quality = Table(
     "quality",
     metadata,
-    _key("schedule"),
-    _key("window_start", _TIME),
-    _key("source"),
+    *map(_key, _OF_WINDOW),
     _key("reason"),
     _required("rows", Integer),
     _required("examples", _JSON),
@@ -145,15 +203,16 @@ quality = Table(
 # Windows come first in the key: a run replaces those of a window.
 estimates = Table(
     "estimates", metadata,
-    _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"), _key("segment"),
-    _key("metric", String(64)), _key("population", String(16)), _required("window_name", String(32)),
-    *(Column(name, Float(53)) for name in ("value", "plug_in", "low", "high")), _required("n", Integer),
-    _required("positives", Float(53)), Column("detail", _JSON), sqlite_with_rowid=False,
+    *map(_key, _OF_BOTH), _key("segment"),
+    _key("metric", String(64)), _key("population", String(16)), _required("window_name"),
+    *(Column(name, _NUMBER) for name in ("value", "plug_in", "low", "high")), _required("n", Integer),
+    _required("positives", _NUMBER), Column("detail", _JSON), sqlite_with_rowid=False,
 )  # fmt: skip
 
 baselines = Table(
     "baselines", metadata,
-    _key("source"), _key("label"), _key("version", Integer), _required("start", _TIME), _required("end", _TIME),
+    *map(_key, _OF_LABEL), _key("version", Integer),
+    _required("start", _TIME), _required("end", _TIME),
     _required("first_window", String(32)), _required("last_window", String(32)), _required("rows", Integer),
     _required("edges", _JSON), _required("digest", String(64)), _required("data", LargeBinary),
     _required("pinned_at", _TIME), _required("pinned_by", Text), _required("reason", Text),
@@ -169,12 +228,12 @@ NUMBERS_OF_VERDICT = (
 # `detail`, which is long and seldom read.
 verdicts = Table(
     "verdicts", metadata,
-    _key("id", String(32)), _required("schedule", String(16)), _required("window_start", _TIME),
-    _required("window_end", _TIME), _required("window_name", String(32)), _required("source", Text),
-    _required("label", Text), _required("rule", String(80)), _required("metric", String(64)),
+    _key("id", String(32)), _required("schedule", String(16)), _required("window_start"),
+    _required("window_end"), _required("window_name"), _required("source", Text),
+    _required("label"), _required("rule"), _required("metric", String(64)),
     _required("population", String(16)), _required("outcome", String(16)), _required("reason", String(64)),
-    _required("severity", String(16)), _required("threshold", Float(53)),
-    *(Column(name, Float(53)) for name in NUMBERS_OF_VERDICT),
+    _required("severity", String(16)), _required("threshold", _NUMBER),
+    *(Column(name, _NUMBER) for name in NUMBERS_OF_VERDICT),
     _required("n", Integer), _required("windows", Integer), Column("baseline_version", Integer),
     _required("rules_revision", String(32)), _required("data_digest", String(64)), _required("stored_at", _TIME),
     _required("current", Boolean), Column("condition", String(16)), _required("actions", _JSON),
@@ -185,16 +244,17 @@ Index("ix_verdicts_window", verdicts.c.schedule, verdicts.c.window_start)
 Index("ix_verdicts_label", verdicts.c.source, verdicts.c.label, verdicts.c.schedule, verdicts.c.window_start)
 
 # Every label that was ever estimated or judged: an emergency stop must not wait for what was.
-labels = Table("labels", metadata, _key("source"), _key("label"))
+labels = Table("labels", metadata, *map(_key, _OF_LABEL))
 
 # What is the matter with each label in each window. The columns are for queries; `detail` has the whole diagnosis.
 DIAGNOSED = ("problem", "since", "since_low", "since_high", "found", "cause", "advice", "reason")
 COST_OF_TROUBLE = ("items", "correct", "claimed", "extra_errors", "extra_errors_low", "extra_errors_high")
 diagnoses = Table(
     "diagnoses", metadata,
-    _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"), _required("window_end", _TIME),
-    _required("window_name", String(32)), _required("state", String(16)), *(Column(name, Text) for name in DIAGNOSED),
-    *(Column(name, Float(53)) for name in COST_OF_TROUBLE), Column("acted", Boolean), Column("segment", _JSON),
+    *map(_key, _OF_BOTH),
+    _required("window_end"), _required("window_name"), _required("state", String(16)),
+    *(Column(name, Text) for name in DIAGNOSED),
+    *(Column(name, _NUMBER) for name in COST_OF_TROUBLE), Column("acted", Boolean), Column("segment", _JSON),
     _required("because", _JSON), _required("detail", _JSON), _required("diagnosed_at", _TIME),
 )  # fmt: skip
 
@@ -205,9 +265,9 @@ Index("ix_diagnoses_end", diagnoses.c.window_end)
 incidents = Table(
     "incidents", metadata,
     _key("id", String(32)), Column("open_key", String(400), unique=True), _required("kind", String(32)),
-    _required("source", Text), _required("label", Text), _required("severity", String(16)),
+    _required("source", Text), _required("label"), _required("severity", String(16)),
     _required("state", String(16)), _required("opened_at", _TIME), _required("opened_window", String(32)),
-    _required("window", String(32)), _required("window_end", _TIME), _required("seen_until", _TIME),
+    _required("window", String(32)), _required("window_end"), _required("seen_until", _TIME),
     _required("reason", String(64)), _required("last", String(32)), _required("rules", _JSON),
     _required("labels", _JSON), Column("resolved_at", _TIME), Column("resolved_window", String(32)),
     Column("resolved_by", Text), Column("acknowledged_at", _TIME), Column("acknowledged_by", Text),
@@ -248,7 +308,7 @@ Index("ix_deliveries_sent_at", deliveries.c.sent_at)
 
 switches = Table(
     "switches", metadata,
-    _key("source"), _key("label"), _required("state", String(16)), _required("blocked", _JSON),
+    *map(_key, _OF_LABEL), _required("state", String(16)), _required("blocked", _JSON),
     Column("lease_until", _TIME), Column("hold_until", _TIME), _required("by_operator", Boolean),
     _required("actor", Text), _required("reason", Text), Column("verdict", String(32)),
     _required("ok_streak", Integer), Column("last_window_end", _TIME), _required("changed_at", _TIME),
@@ -260,7 +320,7 @@ switches = Table(
 switch_events = Table(
     "switch_events", metadata,
     Column("id", Integer, primary_key=True, autoincrement=True), _required("key", String(400)),
-    _required("source", Text), _required("label", Text), _required("at", _TIME), _required("kind", String(32)),
+    _required("source", Text), _required("label"), _required("at", _TIME), _required("kind", String(32)),
     _required("from_state", String(16)), _required("to_state", String(16)), _required("blocked", _JSON),
     Column("lease_until", _TIME), Column("until", _TIME), _required("actor", Text), _required("reason", Text),
     Column("verdict", String(32)), Column("waits_for", String(80)),
@@ -274,7 +334,7 @@ Index("ix_switch_events_at", switch_events.c.at)
 # The evidence of each acting rule on a label: `windows` are the outcomes of the newest evaluated ones, newest first.
 evidence = Table(
     "evidence", metadata,
-    _key("source"), _key("label"), _key("rule", String(80)), _required("schedule", String(16)),
+    *map(_key, _OF_LABEL), _key("rule"), _required("schedule", String(16)),
     _required("windows", _JSON), Column("judged_until", _TIME), Column("since", _TIME), _required("version", Integer),
 )  # fmt: skip
 
@@ -282,16 +342,15 @@ evidence = Table(
 thresholds = Table(
     "thresholds",
     metadata,
-    _key("source"),
-    _key("label"),
-    _required("automate_at", Float(53)),
+    *map(_key, _OF_LABEL),
+    _required("automate_at", _NUMBER),
     _required("published_at", _TIME),
 )
 
 shifts = Table(
     "shifts", metadata,
-    _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"), _key("test", String(32)),
-    _key("column"), _required("window_name", String(32)), Column("statistic", Float(53)), Column("p_value", Float(53)),
+    *map(_key, _OF_BOTH), _key("test", String(32)),
+    _key("column"), _required("window_name"), Column("statistic", _NUMBER), Column("p_value", _NUMBER),
     _required("n", Integer), _required("n_baseline", Integer), Column("detail", _JSON), sqlite_with_rowid=False,
 )  # fmt: skip
 
@@ -321,7 +380,7 @@ history = Table(
 # Notes of people at a time of a source (label "": for all its labels). A removed one stays, with actor and reason.
 annotation_table = Table(  # not "annotations": `from __future__` imports that name
     "annotations", metadata,
-    _key("id", String(32)), _required("source", Text), _required("label", Text), _required("at", _TIME),
+    _key("id", String(32)), _required("source", Text), _required("label"), _required("at", _TIME),
     _required("text", Text), _required("added_at", _TIME), _required("added_by", Text), Column("removed_at", _TIME),
     Column("removed_by", Text), Column("removed_reason", Text), Column("key", String(400), unique=True),
 )  # fmt: skip
@@ -331,16 +390,16 @@ Index("ix_annotations_source", annotation_table.c.source, annotation_table.c.at)
 # Items of a week drawn for an audit, `of` so many that act on the label; what people found, and what the relation said.
 audits = Table(
     "audits", metadata,
-    _key("source"), _key("window_start", _TIME), _key("label"), _key("item"), _required("score", Float(53)),
-    _required("of", Integer), Column("outcome", Float(53)), Column("stated", Float(53)), Column("decided_at", _TIME),
+    _key("source"), _key("window_start"), _key("label"), _key("item"), _required("score", _NUMBER),
+    _required("of", Integer), Column("outcome", _NUMBER), Column("stated", _NUMBER), Column("decided_at", _TIME),
 )  # fmt: skip
 
 # How many items of a window had their truth, and the expected share; one row each time that this changed.
 maturities = Table(
     "maturities", metadata,
-    _key("schedule"), _key("window_start", _TIME), _key("source"), _key("label"), _key("known_at", _TIME),
-    _required("window_end", _TIME), _required("window_name", String(32)), _required("items", Integer),
-    _required("known", Integer), *(Column(name, Float(53)) for name in ("expected", "low", "high")),
+    *map(_key, _OF_BOTH), _key("known_at", _TIME),
+    _required("window_end"), _required("window_name"), _required("items", Integer),
+    _required("known", Integer), *(Column(name, _NUMBER) for name in ("expected", "low", "high")),
     _required("windows", Integer), _required("over", Boolean),
 )  # fmt: skip
 

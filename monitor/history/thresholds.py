@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from datetime import datetime
+from itertools import starmap
 from typing import Literal, TypeAlias
 
 from sqlalchemy import Connection, delete, exists, select
 
 from monitor.history import tables
-from monitor.history.connect import add_missing, insert, one_at_a_time
-from monitor.history.values import label_key, label_of
+from monitor.history.connect import add_missing, one_at_a_time, record_of, row_of
 
 Thresholds: TypeAlias = Mapping[tuple[str, str | None], float]
 Kind = Literal["published", "raised", "refused"]
@@ -74,8 +74,8 @@ class Publication:
 
 def read(connection: Connection) -> dict[tuple[str, str | None], float]:
     """(source, label) -> automate_at. Label None is the source's score, for labels without their own."""
-    rows = connection.execute(select(tables.thresholds)).mappings()
-    return {(row["source"], label_of(row["label"])): row["automate_at"] for row in rows}
+    rows = connection.execute(select(tables.thresholds))
+    return {(row.source, row.label): row.automate_at for row in rows}
 
 
 def publications(connection: Connection, limit: int | None = None) -> list[Publication]:
@@ -83,13 +83,8 @@ def publications(connection: Connection, limit: int | None = None) -> list[Publi
     table = tables.publications
     rows = connection.execute(select(table).order_by(table.c.sequence.desc()).limit(limit)).mappings()
     return [
-        Publication(
-            row["sequence"],
-            row["kind"],
-            Publisher(row["revision"], row["host"], row["actor"]),
-            row["at"],
-            row["reason"],
-            tuple(ThresholdChange(*change) for change in row["changes"]),
+        record_of(
+            Publication, row, by=record_of(Publisher, row), changes=tuple(starmap(ThresholdChange, row["changes"]))
         )
         for row in rows
     ]
@@ -178,7 +173,7 @@ def _changes(before: Thresholds, after: Thresholds) -> list[ThresholdChange]:
 def _replace(connection: Connection, wanted: Thresholds, now: datetime) -> None:
     connection.execute(delete(tables.thresholds))
     rows = [
-        {"source": source, "label": label_key(label), "automate_at": score, "published_at": now}
+        {"source": source, "label": label, "automate_at": score, "published_at": now}
         for (source, label), score in wanted.items()
     ]
     add_missing(connection, tables.thresholds, rows)
@@ -187,15 +182,6 @@ def _replace(connection: Connection, wanted: Thresholds, now: datetime) -> None:
 def _note(
     connection: Connection, kind: Kind, by: Publisher, now: datetime, reason: str, changes: list[ThresholdChange]
 ) -> Publication:
-    row = {
-        "revision": by.revision,
-        "kind": kind,
-        "at": now,
-        "host": by.host,
-        "actor": by.actor,
-        "reason": reason,
-        "changes": [[c.source, c.label, c.before, c.after] for c in changes],
-    }
-    table = tables.publications
-    sequence: int = connection.execute(insert(connection, table).values(row).returning(table.c.sequence)).scalar_one()
-    return Publication(sequence, kind, by, now, reason, tuple(changes))
+    table, made = tables.publications, Publication(0, kind, by, now, reason, tuple(changes))
+    row = row_of(table, made, **asdict(by), changes=[astuple(change) for change in changes])
+    return replace(made, sequence=connection.execute(table.insert().returning(table.c.sequence), row).scalar_one())

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Table, and_, select
 from monitor.core.records import Schedule, TimelineEvent
 from monitor.history import annotation_rows, tables
 from monitor.history.thresholds import ThresholdChange
-from monitor.history.values import ANY, LabelFilter, label_key, label_of
+from monitor.history.values import ANY, LabelFilter
 
 
 def events(
@@ -88,7 +88,7 @@ def _pin(rows: Sequence[Any]) -> TimelineEvent:
     row, named = rows[0], sorted(each.label for each in rows if each.label)
     about = f" of {len(named)} labels" if len(named) > 1 else "" if named else " of the source as a whole"
     text = f"baseline {row.first_window} to {row.last_window} pinned{about}" + (f": {row.reason}" if row.reason else "")
-    label = label_of(named[0]) if len(named) == 1 else None
+    label = named[0] if len(named) == 1 else None
     return TimelineEvent(row.pinned_at, "baseline", text, row.source, label, row.pinned_by)
 
 
@@ -133,4 +133,4 @@ def _score(score: float | None) -> str:
 
 def _of(table: Table, source: str | None, label: LabelFilter) -> list[Any]:
     conditions = [] if source is None else [table.c.source == source]
-    return conditions if label is ANY else [*conditions, table.c.label.in_({"", label_key(label)})]
+    return conditions if label is ANY else [*conditions, table.c.label.in_({tables.WHOLE, label})]

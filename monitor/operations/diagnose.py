@@ -37,7 +37,6 @@ MATURES = timedelta(weeks=12)
 _NOT_YET = (Reason.NOT_MATURE, Reason.UNRESOLVED_FAILED)
 COUNTED = 8
 """Scores are recalibrated on so many of the newest windows, at most."""
-_SPAN: Mapping[Schedule, timedelta] = {"weekly": timedelta(weeks=1), "daily": timedelta(days=1)}
 Label = str | None
 
 
@@ -165,7 +164,7 @@ class _SourceFacts:
         """The verdicts of the other schedule that still say something of the present, oldest first."""
         window = self.evaluated.window
         other: Schedule = "daily" if window.schedule == "weekly" else "weekly"
-        between = (window.end - NEWEST[other] - _SPAN[other], window.end - _SPAN[other])
+        between = (window.end - NEWEST[other] - windows.LENGTH[other], window.end - windows.LENGTH[other])
         found = self.monitor.store.verdicts(schedule=other, source=self.evaluated.source, between=between)
         return sorted(found, key=lambda verdict: verdict.window.start)
 

@@ -75,7 +75,7 @@ def content(url: str) -> dict[str, list[Any]]:
     """Every row of the tables of which nothing is ever removed, and what is left of the others for good."""
     estimates, counts = tables.estimates, tables.counts
     kept = sa.select(estimates).where(
-        estimates.c.schedule == "weekly", estimates.c.segment == "", estimates.c.metric.in_(CONTRACT)
+        estimates.c.schedule == "weekly", estimates.c.segment == tables.WHOLE, estimates.c.metric.in_(CONTRACT)
     )
     promises = sa.select(*(c for c in counts.c if c.name != "segments"))
     asked = {each.name: sa.select(each) for each in KEPT_FOR_GOOD} | {"estimates": kept, "counts": promises}

@@ -79,7 +79,6 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "estimates of a trend": lambda s: s.estimates(
         metric="ece", where="all", schedule="weekly", source="tickets", label="billing", between=BETWEEN
     ),
-    "verdicts before": lambda s: s.outcomes_before(VERDICT, WINDOW.start, 26),
     "recording": lambda s: s.save_evaluation(WINDOW, ["tickets"], [], [VERDICT], [], NOW),
     "labels": lambda s: s.known_labels("tickets"),
     "events of a switch": lambda s: s.switch_events("tickets", "billing", since=NOW),

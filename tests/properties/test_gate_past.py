@@ -72,7 +72,7 @@ class Restores(RuleBasedStateMachine):
         self.trusted = trusted and not mark.is_older_than(self.past.seen or mark)
 
     def mark(self) -> Mark:
-        return SwitchReader(self.url, limit_s=30.0).read().identity.mark
+        return SwitchReader(self.url, limit_s=30.0).read()[1].identity.mark
 
     @rule()
     def confirm(self) -> None:
@@ -82,8 +82,8 @@ class Restores(RuleBasedStateMachine):
 
     def ask(self, past: Past, behind: timedelta = timedelta(0)) -> Decision:
         reader = SwitchReader(self.url, limit_s=30.0, clock=lambda: datetime.now(UTC) - behind)
-        found = reader.read()
-        board = snapshot_of(found.at, found.switches, found.automate_at, found.identity)
+        at, found = reader.read()
+        board = snapshot_of(at, found.switches, found.automate_at, found.identity)
         if past.refusal(board.mark) is not None:
             return Decision(False, GateReason.HISTORY_WENT_BACK)
         return decide(board, "tickets", "billing", 0.93, board.at)

@@ -16,7 +16,7 @@ LISTED = {
     "a library calls it, or reads it": {
         "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open",
         "job_timeout_ms",
-        "cache_ok", "exc_text", "get_col_spec", "get_metadata",
+        "cache_ok", "coerce_to_is_types", "exc_text", "get_col_spec", "get_metadata",
         "handle_sigterm",
         "hide_parameters", "impl", "isolation_level", "list_commands", "lstrip_blocks", "model_config",
         "msg", "process_bind_param", "process_result_value", "redirect_request", "rich_help_panel",

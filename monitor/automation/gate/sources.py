@@ -85,9 +85,9 @@ class StoreSource:
             with _WHOLE:  # the driver
                 self._reader = self._reader or SwitchReader(self._url, limit_s=limit_s, folder=self._folder)
             with _WHOLE if self._reader.is_file else nullcontext(), limit.watching(self._reader.cancel):
-                found = self._reader.read()
+                at, found = self._reader.read()
             # the same check as for HTTP: an invalid row must not mean "yes"
-            return from_json(to_json(snapshot_of(found.at, found.switches, found.automate_at, found.identity)))
+            return from_json(to_json(snapshot_of(at, found.switches, found.automate_at, found.identity)))
         except HistoryError as error:
             detail = f"the history did not answer within {in_words(limit_s)}" if limit.expired else str(error)
             raise ReadFailed(self.reason, detail) from error

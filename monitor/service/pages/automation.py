@@ -91,9 +91,9 @@ def _changes(context: PageContext, weeks: Sequence[Window], source: str, label: 
     since = weeks[0].start
     changes = context.store.switch_changes(source or None, label or ANY, since=since)
     ended = [
-        SwitchEvent(LEASE_ENDED, name, own or None, at, LEASE_ENDED, "on", "off", "", "nothing renewed it")
+        SwitchEvent(LEASE_ENDED, name, own, at, LEASE_ENDED, "on", "off", "", "nothing renewed it")
         for name in ([source] if source else context.config.sources)
-        for own, steps in steps_of(context, name, weeks).items()
+        for (_, own), steps in steps_of(context, name, weeks).items()
         if label in ("", own)
         for at in lease_ends(steps, context.now)
         if at >= since

@@ -100,7 +100,7 @@ class Comparing:
         weeks: dict[SideKey, list[Measured]] = {}
         for row in (row for row in rows if (row.metric, row.population) in series):
             one = Measured(Interval(row.value, row.low, row.high, None), row.n)
-            weeks.setdefault((row.label or None, row.metric, row.population), []).append(one)
+            weeks.setdefault((row.label, row.metric, row.population), []).append(one)
         means = {key: mean_of(parts) for key, parts in weeks.items()}
         return {key: mean for key, mean in means.items() if mean is not None}
 

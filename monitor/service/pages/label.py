@@ -9,14 +9,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from monitor.automation.as_of import any_on, lease_ends, on_spans
+from monitor.automation.as_of import any_on, by_switch, lease_ends, on_spans
 from monitor.core import documents
 from monitor.core.page_paths import label_path
 from monitor.core.records import Incident, Subject, SwitchEvent, TimelineEvent, Verdict, Window
 from monitor.core.score_ranges import ranges_text
 from monitor.core.wording import maturity_words, segment_name
 from monitor.evaluation.safe_scores import from_scores
-from monitor.history.grid import steps_by_label
 from monitor.history.switches import CHANGES
 from monitor.metrics.registry import METRICS
 from monitor.report import words
@@ -179,8 +178,8 @@ def _on(history: LabelHistory, start: datetime, end: datetime) -> list[tuple[dat
     gates = store.gate_events()
     if label is not None:
         return on_spans(store.switch_events(source, label), store.switch_events(source, None), gates, start, end)
-    steps = steps_by_label(store.switch_steps(source))
-    whole = steps.pop("", [])
+    steps = by_switch(store.switch_events(source, since=start))
+    whole = steps.pop((source, None), [])
     return any_on(steps.values(), whole, gates, start, end)
 
 

@@ -8,9 +8,9 @@ from datetime import datetime
 from itertools import groupby
 from math import sqrt
 
-from monitor.automation.as_of import SwitchStep, on_spans
-from monitor.core.records import Window
-from monitor.history.grid import GridNumber, steps_by_label
+from monitor.automation.as_of import Key, by_switch, on_spans
+from monitor.core.records import SwitchEvent, Window
+from monitor.history.evaluations import GridNumber
 from monitor.service.pages.base import PageContext
 
 _READ = (
@@ -77,12 +77,12 @@ def _of_source(
 ) -> Iterable[tuple[int, Work]]:
     """(the place of a week, the work of a label in it) wherever numbers are stored."""
     places = {week.start: place for place, week in enumerate(weeks)}
-    by_cell: dict[tuple[int, str], dict[tuple[str, str], GridNumber]] = {}
+    by_cell: dict[tuple[int, str | None], dict[tuple[str, str], GridNumber]] = {}
     for series in _READ:
         for row in context.store.grid_numbers(list(places), source, labels, series, schedule="weekly"):  # type: ignore[arg-type]
             by_cell.setdefault((places[row.window_start], row.label), {})[row.metric, row.population] = row
     steps = steps_of(context, source, weeks)
-    shares = {label: _shares(context, label, steps, weeks) for label in {label for _, label in by_cell}}
+    shares = {label: _shares(context, (source, label), steps, weeks) for label in {label for _, label in by_cell}}
     first = context.store.first_on(source)
     config = context.config.sources.get(source)  # None where it was removed
     for (place, label), numbers in by_cell.items():
@@ -91,18 +91,17 @@ def _of_source(
         yield place, work_of(numbers, *_on_and_off(shares[label][place], weeks[place], first.get(label)), price)
 
 
-def steps_of(context: PageContext, source: str, weeks: Sequence[Window]) -> Mapping[str, Sequence[SwitchStep]]:
-    """The steps of each switch of a source, from before the first week: one that is on then was renewed since."""
-    since = weeks[0].start - 2 * context.config.automation.lease
-    return steps_by_label(context.store.switch_steps(source, since=since))
+def steps_of(context: PageContext, source: str, weeks: Sequence[Window]) -> Mapping[Key, Sequence[SwitchEvent]]:
+    """The events of each switch of a source that say what it was in any of these weeks."""
+    return by_switch(context.store.switch_events(source, since=weeks[0].start))
 
 
 def _shares(
-    context: PageContext, label: str, steps: Mapping[str, Sequence[SwitchStep]], weeks: Sequence[Window]
+    context: PageContext, key: Key, steps: Mapping[Key, Sequence[SwitchEvent]], weeks: Sequence[Window]
 ) -> list[float]:
     """The share of each week in which automation of a label was on."""
     gates, end = context.store.gate_events(), min(weeks[-1].end, context.now)
-    spans = on_spans(steps.get(label, []), steps.get("", []), gates, weeks[0].start, end)
+    spans = on_spans(steps.get(key, []), steps.get((key[0], None), []), gates, weeks[0].start, end)
     return [
         sum(
             max(0.0, (min(until, week.end) - max(since, week.start)) / (week.end - week.start))

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.automation.as_of import allowed_as_of, by_switch, off_since, switch_as_of, time_on
-from monitor.automation.state import effective
+from monitor.automation.as_of import by_switch, identity_as_of, off_since, switch_as_of, time_on
+from monitor.automation.state import Allowed, effective
 from monitor.automation.switch import Evidence, after_run, operator_change
 from monitor.config.model import AutomationConfig, ReEnableAfter
 from monitor.core.records import (
@@ -28,6 +28,16 @@ from monitor.core.records import (
 START = datetime(2026, 11, 2, tzinfo=UTC)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 KEY = ("tickets", "billing")
+
+
+def allowed_as_of(
+    events: dict[tuple[str, str | None], list[SwitchEvent]], key: tuple[str, str], at: datetime
+) -> Allowed:
+    """Whether automation could act at that time, from the states at that one time."""
+    own, whole = (
+        switch_as_of(events.get((key[0], label), ()), at, source=key[0], label=label) for label in (key[1], None)
+    )
+    return effective(own, at, whole=whole, identity=identity_as_of(events, at))
 
 
 def event(at: datetime, kind: str, to_state: str, lease: datetime | None = None, **more: object) -> SwitchEvent:

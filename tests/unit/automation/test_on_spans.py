@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.automation.as_of import allowed_as_of, any_on, on_spans, time_on
+from monitor.automation.as_of import any_on, off_since, on_spans, time_on
 from monitor.core.records import EVERY_SOURCE, GATES_CLOSED, GATES_CONFIRMED, SwitchEvent
+from tests.unit.automation.test_as_of import allowed_as_of
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 KEY = ("tickets", "billing")
@@ -67,6 +68,7 @@ def test_the_switch_was_on_within_the_spans_and_at_no_other_time(
     assert [any(low <= at < high for low, high in spans) for at in seen] == on
     assert time_on(events, KEY, start, end) == pytest.approx(sum(on) / length)
     assert all(a < b for a, b in spans)
+    assert off_since(events, KEY, end, since=start) == (spans[-1][1] if spans else None)
 
 
 def test_a_source_that_was_left_on_against_a_verdict_is_closed_when_its_hold_ends_whatever_a_run_noted_before() -> None:
