@@ -7,14 +7,13 @@ in them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from weakref import ref
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.counts import Counts, pool
-from monitor.core.records import Comparison, DecisionCheck, Reason, Window
+from monitor.core.counts import Counts
+from monitor.core.records import Comparison, DecisionCheck, Reason
 from monitor.evaluation.data import RuleInput, digest_of, rows_of
 from monitor.evaluation.rule_metrics import (
     BASELINE,
@@ -34,7 +33,6 @@ from monitor.evaluation.rule_metrics import (
 )
 from monitor.inference.change import Side
 from monitor.inference.levels import MeasuredLaw, interval_of
-from monitor.inference.memory import kept_with
 from monitor.inference.registered import largest_allowed
 from monitor.metrics.names import LEAST_ROWS_OF_ECE
 from monitor.metrics.selective import OF_AUTOMATED
@@ -68,23 +66,37 @@ def compare_family(
     windows may hide what the newest one shows: so that is judged alone as well (:func:`_looks_alone`), and is the
     evidence where it alone is a breach in any family and the pooled windows are not. None: it is not looked at.
     """
-    found: dict[int, Comparison] = {}
-    gated = [gates(rule, rule_input, has_rows=_has_rows(rule, rule_input)) for rule_input in rule_inputs]
-    for place, rule_input in enumerate(rule_inputs):
-        problem = gated[place][1]
-        if problem is not None:
-            found[place] = without_evidence(rule_input, problem)
-        elif rule.test is not None:
-            found[place] = _shift_evidence(rule, rule_input, evaluation)
-    measurable = [place for place in range(len(rule_inputs)) if place not in found]
-    inputs = [rule_inputs[place] for place in measurable]
-    samples = _samples(rule, inputs, evaluation, level)
-    evidence = _evidence(list(zip(samples, inputs, strict=True)), looks=level is not None)
-    samples, evidence = _since_fine(list(zip(samples, inputs, evidence, strict=True)), looks=level is not None)
-    if level is not None:
-        evidence = _or_of_newest(list(zip(samples, inputs, evidence, strict=True)), level)
-    found |= dict(zip(measurable, evidence, strict=True))
-    return [replace(found[place], checks=(*gated[place][0], *found[place].checks)) for place in range(len(rule_inputs))]
+
+    def measured(places: Sequence[int]) -> Sequence[Comparison]:
+        inputs = [rule_inputs[place] for place in places]
+        if rule.test is not None:
+            return [_shift_evidence(rule, each, evaluation) for each in inputs]
+        samples = _samples(rule, inputs, evaluation, level)
+        samples, evidence = _since_fine(samples, _evidence(samples, looks=level is not None), looks=level is not None)
+        return evidence if level is None else _or_of_newest(samples, evidence, level)
+
+    return judged(rule, rule_inputs, [_has_rows(rule, each) for each in rule_inputs], measured)
+
+
+def judged(
+    rule: Rule,
+    family: Sequence[RuleInput],
+    has_rows: Sequence[bool],
+    measured: Callable[[Sequence[int]], Sequence[Comparison]],
+) -> list[Comparison]:
+    """The comparison of each subject: what is ``measured`` of those, by place, that pass all checks before measuring.
+
+    The others have no evidence, with the reason of the check that fails.
+    """
+    gated = [gates(rule, each, has_rows=has) for each, has in zip(family, has_rows, strict=True)]
+    places = [place for place, (_, problem) in enumerate(gated) if problem is None]
+    found = dict(zip(places, measured(places), strict=True))
+    return [
+        without_evidence(each, problem, checks)
+        if problem is not None
+        else replace(found[place], checks=(*checks, *found[place].checks))
+        for place, (each, (checks, problem)) in enumerate(zip(family, gated, strict=True))
+    ]
 
 
 def _has_rows(rule: Rule, rule_input: RuleInput) -> bool:
@@ -95,64 +107,26 @@ def _has_rows(rule: Rule, rule_input: RuleInput) -> bool:
 def _samples(
     rule: Rule, rule_inputs: Sequence[RuleInput], evaluation: EvaluationConfig, level: float | None
 ) -> list[RuleSample]:
-    """The rows to measure of each subject: as few windows as suffice, else all of them."""
-    deepest = [1 if rule.is_plain else max(1, len(each.counts) // rule.for_windows) for each in rule_inputs]
-    found: dict[int, RuleSample] = {}
-    open_ = set(range(len(rule_inputs)))
-    for depth in range(1, max(deepest, default=0) + 1):
-        tried = {
-            place: replace(sample, rate=level)
-            for place in sorted(open_)
-            for sample in [_sample_at(rule, rule_inputs[place], evaluation, depth, last=depth == deepest[place])]
-            if sample is not None
-        }
-        seen = with_detectability(list(tried.values()))
-        for place, sample in zip(tried, seen, strict=True):
-            if (sample.is_deep_enough and sample.spread) or depth == deepest[place]:
-                found[place] = sample
-                open_.discard(place)
-        open_ = {place for place in open_ if deepest[place] > depth}
-    return [found[place] for place in range(len(rule_inputs))]
+    """The windows to measure of each subject: as few as suffice, else all. A plain rule pools none.
 
-
-def _sample_at(
-    rule: Rule, rule_input: RuleInput, evaluation: EvaluationConfig, depth: int, *, last: bool
-) -> RuleSample | None:
-    """The rows of ``depth`` pooled windows for each one that the rule asks for; None if they need not be measured.
-
-    That is the case with too few rows unless this depth is the ``last``. A plain rule pools none.
+    Windows of too few rows need not be measured where more can be pooled.
     """
-    used = rule_input.counts[: 1 if rule.is_plain else depth * rule.for_windows]
-    split = () if rule.is_plain or rule.for_windows == 1 else _groups(used, depth)
-    sample = RuleSample(
-        pooled(used),
-        rule,
-        rule_input.subject,
-        rule_input.window,
-        rule_input.baseline,
-        evaluation,
-        depth,
-        rule_input.parameters,
-        tuple(sum(rows_of(rule, window).rows for window in group) for group in split),
-        new_version=rule_input.new_version,
-        week_correlation=rule_input.week_correlation,
-        recent=rule_input.counts,
-    )
-    return sample if last or (sample.enough and sample.spread) else None
-
-
-def _groups(used: Sequence[Counts], depth: int) -> list[Sequence[Counts]]:
-    """The windows in groups of ``depth``, newest first."""
-    return [used[at : at + depth] for at in range(0, len(used), depth)]
-
-
-def pooled(counts: Sequence[Counts]) -> Counts:
-    """The windows as one sample, pooled once for all rules."""
-    newest, *older = counts
-    if not older:
-        return newest
-    # weak references: a result kept with a window must not keep the windows before it alive
-    return kept_with(newest, ("pool", *map(ref, older)), lambda: pool(counts))
+    asks = 1 if rule.is_plain else rule.for_windows
+    deepest = [1 if rule.is_plain else max(1, len(each.counts) // asks) for each in rule_inputs]
+    found: dict[int, RuleSample] = {}
+    for depth in range(1, max(deepest, default=0) + 1):
+        tried: dict[int, RuleSample] = {}
+        for place, given in enumerate(rule_inputs):
+            sample = RuleSample(rule, given, evaluation, depth, asks=asks, rate=level)
+            if place not in found and (depth == deepest[place] or (sample.enough and sample.spread)):
+                tried[place] = sample
+        seen = zip(tried, with_detectability(list(tried.values())), strict=True)
+        found |= {
+            place: sample
+            for place, sample in seen
+            if (sample.is_deep_enough and sample.spread) or depth == deepest[place]
+        }
+    return [found[place] for place in range(len(rule_inputs))]
 
 
 def gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> tuple[tuple[DecisionCheck, ...], Reason | None]:
@@ -221,40 +195,33 @@ def compared_by(
     )  # fmt: skip
 
 
-def _evidence(chosen: Sequence[tuple[RuleSample, RuleInput]], *, looks: bool) -> list[Comparison]:
+def _evidence(samples: Sequence[RuleSample], *, looks: bool) -> list[Comparison]:
     """The comparison of each subject over the windows that were chosen for it.
 
     ``looks``: the newest of several is judged alone as well, once more for each of its rows. So is what came since a
     fine window beside the pool that it was taken from.
     """
-    used = [rule_input.counts[: sample.depth * sample.rule.for_windows] for sample, rule_input in chosen]
-    usable = [place for place, (sample, _) in enumerate(chosen) if sample.usable]
-    seen = dict(zip(usable, measurements([chosen[place][0] for place in usable]), strict=True))
-    alone = dict(
-        zip(usable, _alone([(chosen[place][0], used[place], chosen[place][1].before) for place in usable]), strict=True)
+    usable = [sample for sample in samples if sample.usable]
+    seen = measurements(usable)
+    made = iter(
+        _comparison_of(sample, one, {"groups": groups, **newest}, _times(sample, looks=looks))
+        for sample, one, groups, newest in zip(usable, seen, _alone(usable), _newest_alone(usable, seen), strict=True)
     )
-    newest = _newest_alone({place: (chosen[place][0], used[place][0], seen[place]) for place in usable})
-    more = [
-        int(looks and sample.rule.compares and (sample.pooled_from > sample.depth or _looks_alone(sample, each)))
-        for sample, each in chosen
-    ]
-    return [
-        _comparison_of(
-            sample,
-            rule_input,
-            used[place],
-            seen[place],
-            {"groups": alone[place], **newest.get(place, {})},
-            times_judged(sample.rule, max(len(used[place]), sample.pooled_from)) + more[place],
-        )
-        if place in seen
-        else _moved_evidence(sample, rule_input, used[place])
-        for place, (sample, rule_input) in enumerate(chosen)
-    ]
+    return [next(made) if sample.usable else _moved_evidence(sample) for sample in samples]
+
+
+def _times(sample: RuleSample, *, looks: bool) -> int:
+    more = looks and sample.rule.compares and (sample.pooled_from > sample.depth or _looks_alone(sample))
+    return times_judged(sample.rule, max(len(_used(sample)), sample.pooled_from)) + more
+
+
+def _used(sample: RuleSample) -> Sequence[Counts]:
+    """The windows that the comparison is about; a plain rule measures the newest of them alone."""
+    return sample.given.counts[: sample.depth * sample.rule.for_windows]
 
 
 def _since_fine(
-    found: Sequence[tuple[RuleSample, RuleInput, Comparison]], *, looks: bool
+    samples: Sequence[RuleSample], evidence: Sequence[Comparison], *, looks: bool
 ) -> tuple[list[RuleSample], list[Comparison]]:
     """The samples and evidence; of what may be a breach only of the windows since the last that was fine.
 
@@ -262,39 +229,32 @@ def _since_fine(
     them. A window is fine by itself if it has the rows to be judged alone (:func:`looks_from`), and is within the
     threshold. It is itself of the pool where the windows since then have too few rows to be judged alone.
     """
-    samples, evidence = [sample for sample, _, _ in found], [comparison for _, _, comparison in found]
-    pools = [
-        place
-        for place, (sample, _, comparison) in enumerate(found)
-        if sample.depth > 1 and sample.rule.for_windows == 1 and comparison.beyond
-    ]
+    chosen, found = list(samples), list(evidence)
     parts = [
-        (place, back, _of_group(replace(sample, depth=1), rule_input.before, back, 1), rule_input.counts[back])
-        for place, (sample, rule_input, _) in ((place, found[place]) for place in pools)
-        for back in range(sample.depth - 1)
-        if _may_speak(sample, rule_input.counts[back])
+        (place, part)
+        for place, sample in enumerate(samples)
+        if sample.depth > 1 and sample.rule.for_windows == 1 and found[place].beyond
+        for part in (replace(sample, depth=1, first=back) for back in range(sample.depth - 1))
+        if _may_speak(sample, part.rows)
     ]
-    alone = beyond_alone([(sample, counts) for _, _, sample, counts in parts])
     fine: dict[int, int] = {}
-    for (place, back, _, _), window in zip(parts, alone, strict=True):
+    for (place, part), window in zip(parts, beyond_alone([part for _, part in parts]), strict=True):
         if window["value"] is not None and not window["beyond"]:
-            fine.setdefault(place, back)
-    shorter = with_detectability([_since(*found[place][:2], back) for place, back in fine.items()])
-    again = _evidence([(sample, found[place][1]) for place, sample in zip(fine, shorter, strict=True)], looks=looks)
-    for place, sample, comparison in zip(fine, shorter, again, strict=True):
+            fine.setdefault(place, part.first)
+    shorter = with_detectability([_since(samples[place], back) for place, back in fine.items()])
+    for place, sample, comparison in zip(fine, shorter, _evidence(shorter, looks=looks), strict=True):
         rate = sample.evaluation.false_discovery_rate  # the largest p-value that is significant in any family
-        if not (_is_breach(evidence[place], rate) or _is_breach(comparison, sample.decision_rate)):
+        if not (_is_breach(found[place], rate) or _is_breach(comparison, sample.decision_rate)):
             continue
-        beside = {"together": _beside(sample, evidence[place])}
-        samples[place], evidence[place] = sample, replace(comparison, detail={**comparison.detail, **beside})
-    return samples, evidence
+        beside = {"together": _beside(sample, found[place])}
+        chosen[place], found[place] = sample, replace(comparison, detail={**comparison.detail, **beside})
+    return chosen, found
 
 
-def _since(sample: RuleSample, rule_input: RuleInput, fine: int) -> RuleSample:
+def _since(sample: RuleSample, fine: int) -> RuleSample:
     """The windows of a pool since the one that was fine, by its place from the newest; that is one if need be."""
-    after = pooled(rule_input.counts[:fine]) if fine else None
-    depth = fine if after is not None and _may_speak(sample, after) else fine + 1
-    return replace(sample, rows=pooled(rule_input.counts[:depth]), depth=depth, pooled_from=sample.depth)
+    after = replace(sample, depth=fine, pooled_from=sample.depth)
+    return after if fine and _may_speak(sample, after.rows) else replace(after, depth=fine + 1)
 
 
 def _beside(sample: RuleSample, together: Comparison) -> dict[str, Any]:
@@ -314,12 +274,13 @@ def _comparable(sample: RuleSample) -> tuple[DecisionCheck, ...]:
     return () if sample.aligned is None else (check,)
 
 
-def _moved_evidence(sample: RuleSample, rule_input: RuleInput, used: Sequence[Counts]) -> Comparison:
+def _moved_evidence(sample: RuleSample) -> Comparison:
     """No evidence: the scores cannot be compared with the baseline's.
 
     Of fewer rows than the rule needs nothing is said of their scores: a few rows lie in other places by chance.
     """
-    found = replace(without_evidence(rule_input, Reason.SCORES_MOVED), n=sample.counts.rows, windows=len(used))
+    rule_input, windows = sample.given, len(_used(sample))
+    found = replace(without_evidence(rule_input, Reason.SCORES_MOVED), n=sample.counts.rows, windows=windows)
     if not sample.enough:
         check = DecisionCheck("enough_rows", False)
         needed = {**rule_input.reference, "rows_needed": sample.minimum}
@@ -339,12 +300,12 @@ def times_judged(rule: Rule, windows: int) -> int:
     return windows if rule.compares and not rule.is_plain else 1
 
 
-def _looks_alone(sample: RuleSample, rule_input: RuleInput) -> bool:
+def _looks_alone(sample: RuleSample) -> bool:
     """Whether the newest of the pooled windows is judged alone as well: where it has rows enough (:func:`looks_from`).
 
     A rule on several windows running is about these.
     """
-    return sample.depth > 1 and sample.rule.for_windows == 1 and _may_speak(sample, rule_input.counts[0])
+    return sample.depth > 1 and sample.rule.for_windows == 1 and _may_speak(sample, sample.given.counts[0])
 
 
 def looks_from(rule: Rule, evaluation: EvaluationConfig) -> float:
@@ -356,25 +317,23 @@ def looks_from(rule: Rule, evaluation: EvaluationConfig) -> float:
     return max(share, LEAST_ROWS_OF_ECE) if rule.measure in BINNED else share
 
 
-def _or_of_newest(found: Sequence[tuple[RuleSample, RuleInput, Comparison]], level: float) -> list[Comparison]:
+def _or_of_newest(samples: Sequence[RuleSample], evidence: Sequence[Comparison], level: float) -> list[Comparison]:
     """The evidence, or that of the newest window alone where only that is a breach in any family.
 
     Both are looks at the same rows, so the p-value of the newest is multiplied by one more than the pooled windows.
     """
-    evidence = [comparison for _, _, comparison in found]
-    asked = {
-        place: in_bins(replace(sample, rows=rule_input.counts[0], depth=1))
-        for place, (sample, rule_input, comparison) in enumerate(found)
-        if _looks_alone(sample, rule_input) and not _is_breach(comparison, level)
-    }
-    usable = {place: sample for place, sample in asked.items() if sample.usable and sample.counts.w.any()}
-    for place, p_value in zip(usable, p_values_of(list(usable.values())), strict=True):
-        sample, (pooled_sample, rule_input, pooled_evidence) = usable[place], found[place]
-        times = pooled_sample.depth + 1
-        if p_value is None or p_value * times >= level:
-            continue
-        evidence[place] = _of_newest(sample, rule_input, pooled_evidence, times)
-    return evidence
+    found = list(evidence)
+    asked = [
+        (place, in_bins(replace(sample, depth=1)))
+        for place, sample in enumerate(samples)
+        if _looks_alone(sample) and not _is_breach(evidence[place], level)
+    ]
+    usable = [(place, newest) for place, newest in asked if newest.usable and newest.counts.w.any()]
+    for (place, newest), p_value in zip(usable, p_values_of([newest for _, newest in usable]), strict=True):
+        times = samples[place].depth + 1
+        if p_value is not None and p_value * times < level:
+            found[place] = _of_newest(newest, evidence[place], times)
+    return found
 
 
 def is_near_threshold(rule: Rule, found: Comparison) -> bool:
@@ -389,7 +348,7 @@ def _is_breach(evidence: Comparison, level: float) -> bool:
     return evidence.beyond and evidence.p_value is not None and evidence.p_value < level
 
 
-def _of_newest(sample: RuleSample, rule_input: RuleInput, together: Comparison, times: int) -> Comparison:
+def _of_newest(sample: RuleSample, together: Comparison, times: int) -> Comparison:
     """The evidence of the newest window alone; ``together`` where that is not beyond the threshold.
 
     Its significance is kept then too: a value near the threshold may be beyond it by another interval.
@@ -398,20 +357,13 @@ def _of_newest(sample: RuleSample, rule_input: RuleInput, together: Comparison, 
     if not exceeds_threshold(sample.rule, seen.now, seen.then):
         return replace(together, detail={**together.detail, "newest_p": seen.p_value})
     shown = with_detectability([sample])[0]
-    parts = {"groups": [], "together": _beside(sample, together)}
-    made = _comparison_of(shown, rule_input, rule_input.counts[:1], seen, parts, times)
+    made = _comparison_of(shown, seen, {"groups": [], "together": _beside(sample, together)}, times)
     return replace(made, data_digest=together.data_digest)
 
 
-def _comparison_of(
-    sample: RuleSample,
-    rule_input: RuleInput,
-    used: Sequence[Counts],
-    seen: Measurement,
-    parts: dict[str, Any],
-    times: int,
-) -> Comparison:
-    rule, now, then, alone = sample.rule, seen.now, seen.then, parts["groups"]
+def _comparison_of(sample: RuleSample, seen: Measurement, parts: dict[str, Any], times: int) -> Comparison:
+    rule, rule_input, used = sample.rule, sample.given, _used(sample)
+    now, then, alone = seen.now, seen.then, parts["groups"]
     repeated = {"times_judged": times} if times > 1 and seen.p_value is not None else {}
     return Comparison(
         rule_input.subject, rule_input.window,
@@ -439,7 +391,7 @@ def _comparison_of(
 
 def _weeks_differ(sample: RuleSample) -> dict[str, Any]:
     """By how much the variance of the rows is larger than they make it, since weeks differ; empty where it is not."""
-    if not sample.rule.compares or not sample.week_correlation > 0:
+    if not sample.rule.compares or not sample.given.week_correlation > 0:
         return {}
     return {"week_effect": round(sample.week_effects[WINDOW], 6), "baseline_weeks": sample.weeks_of_each[BASELINE]}
 
@@ -466,51 +418,38 @@ def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
     }
 
 
-def _alone(chosen: Sequence[tuple[RuleSample, Sequence[Counts], Sequence[Window]]]) -> list[list[dict[str, Any]]]:
+def _alone(samples: Sequence[RuleSample]) -> list[list[dict[str, Any]]]:
     """For each window, or group of windows, of a `for` rule: whether it alone is beyond the threshold.
 
     ``too_few`` where a group has so few rows beside the others that it says nothing by itself.
     """
-    groups = [[] if sample.rule.for_windows == 1 else _groups(used, sample.depth) for sample, used, _ in chosen]
-    asked = [
-        (_of_group(sample, before, place, len(group)), pooled(group))
-        for (sample, _, before), each in zip(chosen, groups, strict=True)
-        for place, group in enumerate(each)
-    ]
-    found = iter(beyond_alone(asked))
+    groups = [[] if sample.rule.for_windows == 1 else sample.groups for sample in samples]
+    found = iter(beyond_alone([group for each in groups for group in each]))
     return [
-        [{"windows": len(group), **_enough_to_say(sample, next(found))} for group in each]
-        for (sample, _, _), each in zip(chosen, groups, strict=True)
+        [{"windows": len(group.windows), **_enough_to_say(sample, next(found))} for group in each]
+        for sample, each in zip(samples, groups, strict=True)
     ]
-
-
-def _of_group(sample: RuleSample, before: Sequence[Window], place: int, length: int) -> RuleSample:
-    """The sample as one of its groups, by its place from the newest; one window is measured as its estimate is."""
-    older = place * sample.depth
-    if older > len(before):
-        return replace(sample, depth=0)
-    return replace(sample, window=before[older - 1] if older else sample.window, depth=length)
 
 
 def _enough_to_say(sample: RuleSample, alone: dict[str, Any]) -> dict[str, Any]:
     return {**alone, "too_few": True} if not sample.rule.is_plain and sample.says_nothing(alone["n"]) else alone
 
 
-def _newest_alone(samples: Mapping[int, tuple[RuleSample, Counts, Measurement]]) -> dict[int, dict[str, Any]]:
+def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Measurement]) -> list[dict[str, Any]]:
     """The value of the newest window alone, for each subject whose pooled windows are beyond the threshold.
 
     ``too_few`` where the window has no value or fewer rows than the rule needs: it then says nothing.
     """
     beyond = {
-        place: (replace(sample, depth=1), counts)
-        for place, (sample, counts, seen) in samples.items()
-        if sample.depth > 1 and exceeds_threshold(sample.rule, seen.now, seen.then)
+        place: replace(sample, depth=1, asks=1)
+        for place, (sample, one) in enumerate(zip(samples, seen, strict=True))
+        if sample.depth > 1 and exceeds_threshold(sample.rule, one.now, one.then)
     }
-    found = zip(beyond.items(), beyond_alone(list(beyond.values())), strict=True)
-    return {
-        place: {"newest_alone": {**alone, "too_few": alone["n"] < sample.minimum or alone["value"] is None}}
-        for (place, (sample, _)), alone in found
+    alone = {
+        place: {**found, "too_few": found["n"] < samples[place].minimum or found["value"] is None}
+        for place, found in zip(beyond, beyond_alone(list(beyond.values())), strict=True)
     }
+    return [{"newest_alone": alone[place]} if place in alone else {} for place in range(len(samples))]
 
 
 def _shift_evidence(rule: Rule, rule_input: RuleInput, evaluation: EvaluationConfig) -> Comparison:

@@ -43,7 +43,6 @@ from monitor.evaluation.accumulated import (
     rounded_evidence,
     value_of,
 )
-from monitor.evaluation.comparisons import pooled
 from monitor.evaluation.data import RuleInput, SourceData, WindowCounts, evidence_windows, promise_in, rows_in
 from monitor.evaluation.rule_metrics import (
     POWER,
@@ -279,13 +278,8 @@ def _mix(rule: Rule, judged: _Judged, evaluation: EvaluationConfig) -> dict[str,
     each window in which only the share changed.
     """
     each = judged.rule_input
-    counts, windows = pooled(each.counts), len(each.counts)
     rate = evaluation.false_discovery_rate / judged.shared["labels"]
-    known = RuleSample(
-        counts, rule, each.subject, each.window, each.baseline, evaluation, windows, new_version=each.new_version,
-        rate=rate,
-    )  # fmt: skip
-    sample = in_bins(known)
+    sample = in_bins(RuleSample(rule, each, evaluation, len(each.counts), rate=rate))
     found = explained_by_mix(sample) if sample.usable else {}
     if found and rule.measure == "ece":
         runs, margins = strand_runs(rule, judged.run, each, share_times(judged.run))

@@ -10,14 +10,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
+from weakref import ref
 
 import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.baseline import Baseline, population_edges
+from monitor.core.baseline import population_edges
 from monitor.core.counts import BinCounts, Counts, pool
-from monitor.core.records import Interval, Subject, Window
-from monitor.evaluation.data import rows_of
+from monitor.core.records import Interval
+from monitor.evaluation.data import RuleInput, rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
 from monitor.evaluation.week_spread import measured_rows, weeks_of
 from monitor.inference import levels
@@ -62,39 +63,45 @@ WINDOW, BASELINE = 0, 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleSample:
-    """The rows of one or more windows up to ``window``, for one rule on one subject (``counts``: those it is about).
+    """Some of the windows that are ``given`` of a subject, judged together by one rule.
 
-    ``depth`` windows were pooled for each of the k windows that the rule asks for (0: of one of those k alone, whose
-    time is not known). A
-    binned metric has ``tables``: the window in bins and, where it is compared, its baseline in the same bins
-    (``aligned``). ``merged`` are these tables with thin bins merged, for an MCE.
+    ``depth`` windows were pooled for each of the k windows that it ``asks`` for, from the window of index ``first`` on
+    (0: the judged one). A binned metric has ``tables``: the window in bins and, where it is compared, its baseline in
+    the same bins (``aligned``). ``merged`` are these tables with thin bins merged, for an MCE.
     ``detectable`` is the smallest change, or distance from the threshold, that these rows could show.
-    ``groups`` are the numbers of rows of the k windows, or groups of them, newest first, where k is more than 1.
-    ``new_version``: the rows have a model version that the baseline has not. ``rate`` is that of the decision: a
-    p-value below it is significant in the family, whatever the others in it are (None: the rule is judged by itself).
+    ``rate`` is that of the decision: a p-value below it is significant in the family, whatever the others in it are
+    (None: the rule is judged by itself).
     ``pooled_from`` is the depth of the pool of which these are the newest windows (0: they are all of it).
-    ``week_correlation`` is that of two rows of one week, in what the rule compares. ``recent`` are the rows of each
-    window that may be pooled.
     """
 
-    rows: Counts
     rule: Rule
-    subject: Subject
-    window: Window
-    baseline: Baseline | None
+    given: RuleInput
     evaluation: EvaluationConfig
-    depth: int
-    parameters: tuple[float, ...] = ()
-    groups: tuple[int, ...] = ()
+    depth: int = 1
+    first: int = 0
+    asks: int = 1
     tables: tuple[BinCounts, ...] = ()
     aligned: Aligned | None = None
     merged: tuple[BinCounts, ...] = ()
     detectable: float | None = None
-    new_version: bool = False
     rate: float | None = None
     pooled_from: int = 0
-    week_correlation: float = 0.0
-    recent: tuple[Counts, ...] = ()
+
+    @property
+    def windows(self) -> Sequence[Counts]:
+        """The windows, newest first."""
+        return self.given.counts[self.first : self.first + self.depth * self.asks]
+
+    @property
+    def groups(self) -> list[RuleSample]:
+        """Each of the k windows, or groups of windows, that the rule asks for, newest first, as a sample of its own."""
+        windows = range(0, len(self.given.counts[: self.depth * self.rule.for_windows]), self.depth)
+        return [replace(self, first=first, asks=1) for first in windows]
+
+    @property
+    def rows(self) -> Counts:
+        """The windows as one sample."""
+        return pooled(self.windows)
 
     @property
     def counts(self) -> Counts:
@@ -109,7 +116,7 @@ class RuleSample:
     @property
     def metric(self) -> MetricSpec:
         """The metric with its parameters."""
-        return MetricSpec(self.rule.measure, self.parameters)
+        return MetricSpec(self.rule.measure, self.given.parameters)
 
     @property
     def usable(self) -> bool:
@@ -119,7 +126,7 @@ class RuleSample:
     @property
     def frozen(self) -> Counts:
         """The baseline's rows of the population that the rule is about."""
-        return rows_of(self.rule, _required(self.baseline).counts)
+        return rows_of(self.rule, _required(self.given.baseline).counts)
 
     @property
     def pair(self) -> tuple[BinCounts, BinCounts]:
@@ -131,25 +138,26 @@ class RuleSample:
     def pair_by_week(self) -> tuple[BinCounts, BinCounts]:
         """The same, with as many effective rows in each bin as they are worth where weeks differ."""
         each = zip(self.pair, self.weeks_of_each, strict=True)
-        now, then = (worth_less(table, self.week_correlation, weeks) for table, weeks in each)
+        now, then = (worth_less(table, self.given.week_correlation, weeks) for table, weeks in each)
         return now, then
 
     @property
     def weeks_of_each(self) -> tuple[int, int]:
         """The number of windows behind the rows, and behind those of the baseline."""
-        return max(1, self.depth * self.rule.for_windows), weeks_of(self.rule, _required(self.baseline))
+        return self.depth * self.rule.for_windows, weeks_of(self.rule, _required(self.given.baseline))
 
     @property
     def week_effects(self) -> tuple[float, float]:
         """By how much the variances of the window and of its baseline are larger than their rows alone make them."""
-        if not self.week_correlation > 0:
+        correlation = self.given.week_correlation
+        if not correlation > 0:
             return 1.0, 1.0
         if self.rule.measure == "mce":  # bin by bin: this is the mean
             each = zip(self.pair, self.pair_by_week, strict=True)
             now, then = (float(table.n_eff.sum() / worth.n_eff.sum()) for table, worth in each)
             return now, then
         rows = [measured_rows(self.rule.measure, counts) for counts in (self.counts, self.frozen)]
-        now, then = (week_effect(self.week_correlation, *each) for each in zip(rows, self.weeks_of_each, strict=True))
+        now, then = (week_effect(correlation, *each) for each in zip(rows, self.weeks_of_each, strict=True))
         return now, then
 
     @property
@@ -165,7 +173,8 @@ class RuleSample:
     @property
     def spread(self) -> bool:
         """Whether each of the k groups has its part of the rows that the rule needs."""
-        return all(rows * len(self.groups) >= self.minimum for rows in self.groups)
+        parts = self.groups if self.asks > 1 else ()
+        return all(part.counts.rows * len(parts) >= self.minimum for part in parts)
 
     def says_nothing(self, rows: int) -> bool:
         """Whether one of the k groups has too few rows: neither its part of what is needed nor half a fair share.
@@ -236,6 +245,15 @@ class Measurement:
         return _increase(self.now, self.then)
 
 
+def pooled(counts: Sequence[Counts]) -> Counts:
+    """The windows as one sample, pooled once for all rules."""
+    newest, *older = counts
+    if not older:
+        return newest
+    # weak references: a result kept with a window must not keep the windows before it alive
+    return kept_with(newest, ("pool", *map(ref, older)), lambda: pool(counts))
+
+
 def with_detectability(samples: Sequence[RuleSample]) -> list[RuleSample]:
     """The samples of several labels in the bins of their metric, if it has any, with their detectable changes."""
     found = [in_bins(sample) for sample in samples]
@@ -250,15 +268,12 @@ def with_detectability(samples: Sequence[RuleSample]) -> list[RuleSample]:
 
 def measurements(samples: Sequence[RuleSample]) -> list[Measurement]:
     """The measurements of one rule on several labels; windows that must be aligned with a baseline must be usable."""
-    if not samples:
-        return []
-    found = zip(samples, p_values_of(samples), _intervals(samples, WINDOW), strict=True)
-    if not samples[0].rule.compares:
-        return [Measurement(now, p_value, detail=worst | _blocked(each)) for each, p_value, (now, worst) in found]
-    frozen = [then for then, _ in _intervals(samples, BASELINE)]
+    each = zip(samples, p_values_of(samples), _values(samples), strict=True)
     return [
-        _changed(each, p_value, worst, now, then)
-        for (each, p_value, (now, worst)), then in zip(found, frozen, strict=True)
+        Measurement(now, p_value, detail=worst | _blocked(sample))
+        if then is None
+        else _changed(sample, p_value, worst, now, then)
+        for sample, p_value, (now, then, worst) in each
     ]
 
 
@@ -269,27 +284,16 @@ def p_values_of(samples: Sequence[RuleSample]) -> Sequence[float | None]:
     return (_binned_increase_ps if samples[0].rule.measure in BINNED else _plain_change_ps)(samples)
 
 
-def beyond_alone(groups: Sequence[tuple[RuleSample, Counts]]) -> list[dict[str, Any]]:
-    """For each group of rows alone: ``n``, the judged ``value`` (or increase), and whether it is ``beyond``.
+def beyond_alone(samples: Sequence[RuleSample]) -> list[dict[str, Any]]:
+    """For each sample by itself: ``n``, the judged ``value`` (or increase), and whether it is ``beyond``.
 
     For a plain rule, fewer rows than it needs are never beyond the threshold: no p-value guards against chance.
     """
-    each_counts = [rows_of(sample.rule, group) for sample, group in groups]
-    found: list[dict[str, Any]] = [{"n": counts.rows, "value": None, "beyond": False} for counts in each_counts]
-    alone = {
-        place: in_bins(replace(sample, rows=group))
-        for place, ((sample, group), counts) in enumerate(zip(groups, each_counts, strict=True))
-        if counts.w.any()
-    }
-    usable = [place for place, sample in alone.items() if sample.usable]
-    if not usable:
-        return found
-    rule = alone[usable[0]].rule
-    samples = [alone[place] for place in usable]
-    compared = rule.compares
-    frozen = [then for then, _ in _intervals(samples, BASELINE)] if compared else [None] * len(samples)
-    for place, (now, _), then in zip(usable, _intervals(samples, WINDOW), frozen, strict=True):
-        enough = alone[place].enough or not rule.is_plain
+    found: list[dict[str, Any]] = [{"n": each.counts.rows, "value": None, "beyond": False} for each in samples]
+    binned_ = [(place, in_bins(sample)) for place, sample in enumerate(samples) if sample.counts.w.any()]
+    usable = [(place, sample) for place, sample in binned_ if sample.usable]
+    for (place, sample), (now, then, _) in zip(usable, _values([sample for _, sample in usable]), strict=True):
+        rule, enough = sample.rule, sample.enough or not sample.rule.is_plain
         found[place] |= {"value": _value(rule, now, then), "beyond": enough and exceeds_threshold(rule, now, then)}
     return found
 
@@ -368,9 +372,20 @@ def in_bins(sample: RuleSample) -> RuleSample:
 
 
 def _edges(sample: RuleSample) -> tuple[int, ...]:
-    if sample.baseline is not None:
-        return sample.baseline.edges[sample.rule.where]
+    if sample.given.baseline is not None:
+        return sample.given.baseline.edges[sample.rule.where]
     return population_edges(sample.counts, sample.evaluation)
+
+
+def _values(samples: Sequence[RuleSample]) -> list[tuple[Interval, Interval | None, dict[str, Any]]]:
+    """The metric of each window, of its baseline where the rule compares, and the worst bin of an MCE in the window."""
+    if not samples:
+        return []
+    values = _intervals(samples, WINDOW)
+    if not samples[0].rule.compares:
+        return [(now, None, worst) for now, worst in values]
+    frozen = zip(values, _intervals(samples, BASELINE), strict=True)
+    return [(now, then, worst) for (now, worst), (then, _) in frozen]
 
 
 def _intervals(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
@@ -391,15 +406,22 @@ def _eces(samples: Sequence[RuleSample], side: int) -> list[Interval]:
     At depth 1 these are the ones of the window's estimate, so that both show the same number. A baseline has its own,
     so that its value is the same every week.
     """
-    requests = [(sample.tables[side], sample.subject, _seed_name(sample, side)) for sample in samples]
+    requests = [(sample.tables[side], sample.given.subject, _seed_name(sample, side)) for sample in samples]
     return each_ece(requests, samples[0].rule.where, samples[0].evaluation)
 
 
 def _seed_name(sample: RuleSample, side: int) -> str:
-    """The name that seeds the random numbers of a window, or of its baseline."""
+    """The name that seeds the random numbers of a window, or of its baseline.
+
+    Of one of several windows that a rule asks for, whose own name may not be known: that of the judged one and 0.
+    """
+    given, first = sample.given, sample.first
     if side != WINDOW:
-        return f"baseline {_required(sample.baseline).version}"
-    return sample.window.name if sample.depth == 1 else f"{sample.window.name}+{sample.depth}"
+        return f"baseline {_required(given.baseline).version}"
+    if first > len(given.before):
+        return f"{given.window.name}+0"
+    window = given.before[first - 1] if first else given.window
+    return window.name if sample.depth == 1 else f"{window.name}+{sample.depth}"
 
 
 def _mces(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
@@ -485,12 +507,10 @@ def explained_by_mix(sample: RuleSample) -> dict[str, Any]:
     where every row is a label that was given, since the share of true items is then the accuracy.
     Of all labels together nothing is said: one label at fault looks like another share of true items among them.
     """
-    rows, baseline = sample.rows, _required(sample.baseline)
-    if sample.subject.label is None or rows.score_is != "probability_of_label" or sample.new_version:
+    given, rows, baseline = sample.given, sample.rows, _required(sample.given.baseline)
+    if given.subject.label is None or rows.score_is != "probability_of_label" or given.new_version:
         return {}
-    week, lately, frozen = (
-        binned(each, baseline.edges["all"]) for each in (rows, pool(sample.recent or (rows,)), baseline.counts)
-    )
+    week, lately, frozen = (binned(each, baseline.edges["all"]) for each in (rows, pool(given.counts), baseline.counts))
     found = class_mix(week, frozen, lately)
     if found is None or not all(bool((each.predicted == 0).any()) for each in (rows, baseline.counts)):
         return {}
@@ -498,7 +518,7 @@ def explained_by_mix(sample: RuleSample) -> dict[str, Any]:
     if not share_may_change(rows, at_new.counts, sample.decision_rate):
         return {}
     ((then, _),) = _intervals([sample], BASELINE)
-    expected, is_breach = _beside_expected(in_bins(replace(sample, baseline=at_new)))
+    expected, is_breach = _beside_expected(in_bins(replace(sample, given=replace(given, baseline=at_new))))
     numbers = {
         "now": found.now,
         "then": found.then,
@@ -529,10 +549,11 @@ def _beside_expected(sample: RuleSample) -> tuple[float, bool]:
     """
     if not sample.usable:
         return 0.0, True
-    ((now, _),), ((then, _),) = _intervals([sample], WINDOW), _intervals([sample], BASELINE)
+    ((now, then, _),) = _values([sample])
     (p_value,) = p_values_of([sample])
     is_sure = p_value is not None and p_value < sample.decision_rate
-    return then.value or 0.0, (is_sure or sample.rule.accumulates) and exceeds_threshold(sample.rule, now, then)
+    value = 0.0 if then is None else then.value or 0.0
+    return value, (is_sure or sample.rule.accumulates) and exceeds_threshold(sample.rule, now, then)
 
 
 def _plain_change_ps(samples: Sequence[RuleSample]) -> list[float | None]:

@@ -18,7 +18,7 @@ from monitor.config.rule_sources import beside_wrong_truths, can_judge
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, Floats
 from monitor.core.records import Subject, Window
-from monitor.evaluation.data import DAYS_POOLED, ByLabel, rows_of
+from monitor.evaluation.data import DAYS_POOLED, ByLabel, RuleInput, rows_of
 from monitor.evaluation.estimates import other_binning
 from monitor.evaluation.row_comparisons import cost_parameters
 from monitor.evaluation.rule_metrics import RuleSample, beyond_alone, with_detectability
@@ -135,7 +135,7 @@ def _of_rule(
         enough = [sample for sample in samples if sample.enough and sample.counts.w.any()]
         for sample in with_detectability(enough):
             if sample.adequate and (sample.detectable or 0.0) <= see:
-                visible[sample.subject.label] = count, sample
+                visible[sample.given.subject.label] = count, sample
     for label in applies:
         rows = rows_of(rule, typical.labels[label]).rows / windows
         if label in visible:
@@ -147,7 +147,7 @@ def _of_rule(
 
 def _is_out_of_reach(sample: RuleSample) -> bool:
     """Whether no truth can be beyond the threshold, as verdicts decide it; a distance of 0 also means that all are."""
-    return sample.detectable == 0 and not beyond_alone([(sample, sample.rows)])[0]["beyond"]
+    return sample.detectable == 0 and not beyond_alone([sample])[0]["beyond"]
 
 
 def _counts_of_windows(rule: Rule) -> Sequence[int]:
@@ -167,7 +167,8 @@ def _sample(
 ) -> RuleSample:
     source = config.sources[subject.source]
     parameters = cost_parameters(source, subject.label) if rule.measure in cost.ON_GROUPS else ()
-    return RuleSample(counts, rule, subject, typical.window, baseline, config.evaluation, 1, parameters, rate=rate)
+    given = RuleInput(subject, typical.window, (counts,), baseline, parameters=parameters)
+    return RuleSample(rule, given, config.evaluation, rate=rate)
 
 
 def scaled(counts: Counts, share: float) -> Counts:

@@ -14,11 +14,11 @@ from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rul
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges, pool
 from monitor.core.records import Comparison, Reason, ShiftResult, Subject, Window
-from monitor.evaluation.comparisons import compare, compare_family, pooled
+from monitor.evaluation.comparisons import compare, compare_family
 from monitor.evaluation.data import RuleInput, SourceData, WindowCounts, poolable, windows_needed
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.evaluate import input_of, verdicts_of
-from monitor.evaluation.rule_metrics import raised_rows
+from monitor.evaluation.rule_metrics import pooled, raised_rows
 from monitor.evaluation.verdicts import decide
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
