@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -16,8 +16,8 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import Population, Promise, pooled_promise
-from monitor.core.records import Comparison, DecisionCheck, Reason, Where, Window
-from monitor.evaluation.comparisons import gates, without_evidence
+from monitor.core.records import Comparison, Where, Window
+from monitor.evaluation.comparisons import judged
 from monitor.evaluation.data import RuleInput, SourceData, evidence_windows
 from monitor.evaluation.rule_metrics import POWER, rows_needed
 from monitor.inference.registered import largest_allowed
@@ -127,8 +127,13 @@ def accumulate(
     row in the judged window is not judged: its evidence is as it was.
     """
     has_rows = [any(window == each.window for window, _ in run[-1:]) for each, run in zip(family, runs, strict=True)]
-    found = proofs(rule, family, has_rows, lambda at: ([runs[at]], [margin_of(rule)]), evaluation)
-    return found.compared({at: evidence_of(rule, family[at], proof.paths[0], proof.detail) for at, proof in found})
+
+    def measured(places: Sequence[int]) -> list[Comparison]:
+        found = proofs(rule, [([runs[at]], [margin_of(rule)]) for at in places], evaluation)
+        each = zip(places, found, strict=True)
+        return [evidence_of(rule, family[at], proof.paths[0], proof.detail) for at, proof in each]
+
+    return judged(rule, family, has_rows, measured)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,46 +145,25 @@ class Proof:
     needed: float
     detail: dict[str, Any]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Proofs:
-    """The evidence of those subjects of a family, by their places, that pass all checks before measuring."""
-
-    family: Sequence[RuleInput]
-    gated: Sequence[tuple[tuple[DecisionCheck, ...], Reason | None]]
-    judged: Mapping[int, Proof]
-
-    def __iter__(self) -> Iterator[tuple[int, Proof]]:
-        return iter(self.judged.items())
-
-    def compared(self, found: Mapping[int, Comparison]) -> list[Comparison]:
-        """What was ``found`` of the judged subjects, with the checks, and no evidence of the others."""
-        return [
-            replace(found[at], checks=checks) if problem is None else without_evidence(self.family[at], problem, checks)
-            for at, (checks, problem) in enumerate(self.gated)
-        ]
+    @property
+    def lead(self) -> EvidencePath:
+        """The path with the most evidence."""
+        return max(self.paths, key=lambda path: path.now)
 
 
 def proofs(
-    rule: Rule,
-    family: Sequence[RuleInput],
-    has_rows: Sequence[bool],
-    runs_of: Callable[[int], tuple[Sequence[Run], Sequence[float]]],
-    evaluation: EvaluationConfig,
-) -> Proofs:
-    """The evidence of a family; ``runs_of`` a place are the runs of its subject, and what is accepted of each."""
-    gated = [gates(rule, each, has_rows=has) for each, has in zip(family, has_rows, strict=True)]
-    made = {at: runs_of(at) for at, (_, problem) in enumerate(gated) if problem is None}
+    rule: Rule, subjects: Sequence[tuple[Sequence[Run], Sequence[float]]], evaluation: EvaluationConfig
+) -> list[Proof]:
+    """The evidence of the judged subjects of a family, each with its runs and what is accepted of each run."""
     length = run_length(rule)
-    margins = [margin for _, of in made.values() for margin in of]
-    alone = [float(len(made) * length * len(of)) for _, of in made.values() for _ in of]
-    every = iter(paths_of([run for runs, _ in made.values() for run in runs], margins, alone))
-    paths = {at: [next(every) for _ in of] for at, (_, of) in made.items()}
-    now = {at: mean_evidence([path.now for path in of]) for at, of in paths.items()}
-    needed = evidence_needed(list(now.values()), length)
-    shared = family_detail(rule, evaluation, needed, len(made))
-    judged = {at: Proof(of, now[at], needed, {**shared, "sure": now[at] >= needed}) for at, of in paths.items()}
-    return Proofs(family, gated, judged)
+    margins = [margin for _, of in subjects for margin in of]
+    alone = [float(len(subjects) * length * len(of)) for _, of in subjects for _ in of]
+    every = iter(paths_of([run for runs, _ in subjects for run in runs], margins, alone))
+    paths = [[next(every) for _ in of] for _, of in subjects]
+    now = [mean_evidence([path.now for path in of]) for of in paths]
+    needed = evidence_needed(now, length)
+    shared = family_detail(rule, evaluation, needed, len(subjects))
+    return [Proof(of, each, needed, {**shared, "sure": each >= needed}) for of, each in zip(paths, now, strict=True)]
 
 
 def run_length(rule: Rule) -> int:

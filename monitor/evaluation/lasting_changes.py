@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -32,7 +32,7 @@ from monitor.core.promises import APART, BANDS, PastWindow, Promise, bands_of, p
 from monitor.core.records import SCORE_BAND, Comparison, Interval, Window
 from monitor.evaluation.accumulated import (
     SHOWN,
-    EvidencePath,
+    Proof,
     Run,
     law_of_promise,
     mean_evidence,
@@ -43,6 +43,7 @@ from monitor.evaluation.accumulated import (
     rounded_evidence,
     value_of,
 )
+from monitor.evaluation.comparisons import judged
 from monitor.evaluation.data import RuleInput, SourceData, WindowCounts, evidence_windows, promise_in, rows_in
 from monitor.evaluation.rule_metrics import (
     POWER,
@@ -198,69 +199,56 @@ def accumulate_changes(
         bool(each.counts) and (run is not None or each.baseline is None) for each, run in zip(family, runs, strict=True)
     ]
 
-    def runs_of(at: int) -> tuple[Sequence[Run], Sequence[float]]:
-        run = runs[at]
-        return ([], []) if run is None else strand_runs(rule, run, family[at])
+    def measured(places: Sequence[int]) -> list[Comparison]:
+        of_places = [(family[at], run) for at in places if (run := runs[at]) is not None]
+        strands = [strand_runs(rule, run, rule_input) for rule_input, run in of_places]
+        proved = zip(of_places, proofs(rule, strands, evaluation), strict=True)
+        return _comparisons(rule, [(rule_input, run, proof) for (rule_input, run), proof in proved], evaluation)
 
-    found = proofs(rule, family, has_rows, runs_of, evaluation)
-    judged = [_Judged(family[at], run, proof.paths, proof.detail) for at, proof in found if (run := runs[at])]
-    return found.compared(dict(zip(found.judged, _comparisons(rule, judged, evaluation), strict=True)))
+    return judged(rule, family, has_rows, measured)
 
 
 # --- numbers
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Judged:
-    """A label with the evidence of each of its strands, and the detail that all labels of its family have."""
-
-    rule_input: RuleInput
-    run: ChangeRun
-    paths: Sequence[EvidencePath]
-    shared: dict[str, Any]
-
-    @property
-    def lead(self) -> EvidencePath:
-        """The strand with the most evidence."""
-        return max(self.paths, key=lambda path: path.now)
-
-    @property
-    def evidence(self) -> list[float]:
-        """The log evidence of the label after each of the newest windows."""
-        return [mean_evidence(now) for now in zip(*(path.evidence[-SHOWN:] for path in self.paths), strict=True)]
+Proved = tuple[RuleInput, ChangeRun, Proof]
+"""A label with its windows and the evidence of each of its strands."""
 
 
-def _comparisons(rule: Rule, judged: Sequence[_Judged], evaluation: EvaluationConfig) -> Iterator[Comparison]:
+def _comparisons(rule: Rule, labels: Sequence[Proved], evaluation: EvaluationConfig) -> list[Comparison]:
     """The comparison of each label: the windows since the likely start of a suspected change, and the baseline."""
-    parts = [[each.run.since(each.lead.start), each.run.then, *each.run.parts[-SHOWN:]] for each in judged]
+    parts = [[run.since(proof.lead.start), run.then, *run.parts[-SHOWN:]] for _, run, proof in labels]
     values = iter(_measured(rule, [one for each in parts for one in each], evaluation.confidence))
-    for each, of in zip(judged, parts, strict=True):
-        yield _comparison(rule, each, of, [next(values) for _ in of], evaluation)
+    return [
+        _comparison(rule, each, of, [next(values) for _ in of], evaluation)
+        for each, of in zip(labels, parts, strict=True)
+    ]
 
 
 def _comparison(
-    rule: Rule, judged: _Judged, parts: Sequence[Parts], values: Sequence[Interval], evaluation: EvaluationConfig
+    rule: Rule, label: Proved, parts: Sequence[Parts], values: Sequence[Interval], evaluation: EvaluationConfig
 ) -> Comparison:
-    rule_input, run, lead, shared = judged.rule_input, judged.run, judged.lead, judged.shared
+    rule_input, run, proof = label
+    lead, shared = proof.lead, proof.detail
     now, then, *newest = values
     low, high = mover(then, now)
     beyond = exceeds_threshold(rule, now, then)
     rows = [_rows(each) for each in parts]
     windows = len(run.windows) - lead.start
     # what all rows could have shown; a strand of few rows could have shown less
-    whole = max(judged.paths, key=lambda path: sum(part.effective for part in path.promises))
+    whole = max(proof.paths, key=lambda path: sum(part.effective for part in path.promises))
     detectable = detectable_overconfidence(whole.promises[lead.start :], whole.margin, lead.alone, POWER)
     alone = newest_alone(rows[-1], newest[-1].value, exceeds_threshold(rule, newest[-1], then), shared["rows_needed"])
-    steps = zip(run.windows[-SHOWN:], rows[2:], newest, judged.evidence, strict=True)
+    evidence = [mean_evidence(now) for now in zip(*(path.evidence[-SHOWN:] for path in proof.paths), strict=True)]
+    steps = zip(run.windows[-SHOWN:], rows[2:], newest, evidence, strict=True)
     detail = {
         **rule_input.reference,
         **shared,
-        "evidence": rounded_evidence(judged.evidence[-1]),
+        "evidence": rounded_evidence(evidence[-1]),
         "since": run.windows[lead.start].name,
         "suspected": lead.suspected,
         "path": [[w.name, n, None, round(of.value or 0.0, 6), rounded_evidence(found)] for w, n, of, found in steps],
         **(alone if beyond and windows > 1 else {}),
-        **(_mix(rule, judged, evaluation) if beyond and shared["sure"] else {}),
+        **(_mix(rule, label, evaluation) if beyond and shared["sure"] else {}),
     }
     return Comparison(
         rule_input.subject, rule_input.window, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in,
@@ -271,21 +259,21 @@ def _comparison(
     )  # fmt: skip
 
 
-def _mix(rule: Rule, judged: _Judged, evaluation: EvaluationConfig) -> dict[str, Any]:
+def _mix(rule: Rule, label: Proved, evaluation: EvaluationConfig) -> dict[str, Any]:
     """Whether another share of true items explains the change, by all windows that may be pooled.
 
     The evidence on an ECE is of many windows: it is explained if it is too little beside the baseline at the share of
     each window in which only the share changed.
     """
-    each = judged.rule_input
-    rate = evaluation.false_discovery_rate / judged.shared["labels"]
+    each, run, proof = label
+    rate = evaluation.false_discovery_rate / proof.detail["labels"]
     sample = in_bins(RuleSample(rule, each, evaluation, len(each.counts), rate=rate))
     found = explained_by_mix(sample) if sample.usable else {}
     if found and rule.measure == "ece":
-        runs, margins = strand_runs(rule, judged.run, each, share_times(judged.run))
-        paths = paths_of(runs, margins, [math.exp(judged.lead.alone)] * len(runs))
+        runs, margins = strand_runs(rule, run, each, share_times(run))
+        paths = paths_of(runs, margins, [math.exp(proof.lead.alone)] * len(runs))
         evidence = rounded_evidence(mean_evidence([path.now for path in paths]))
-        found["class_mix"] |= {"explains": evidence < judged.shared["needed"], "evidence_at_shares": evidence}
+        found["class_mix"] |= {"explains": evidence < proof.detail["needed"], "evidence_at_shares": evidence}
     return found
 
 

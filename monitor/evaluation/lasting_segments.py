@@ -33,6 +33,7 @@ from monitor.evaluation.accumulated import (
     proofs,
     rounded_evidence,
 )
+from monitor.evaluation.comparisons import judged
 from monitor.evaluation.data import RuleInput, SourceData, evidence_windows
 from monitor.evaluation.rule_metrics import POWER
 from monitor.inference.sequential import LONGEST, would_be_seen
@@ -72,13 +73,16 @@ def accumulate_segments(
     A comparison has the numbers of one segment (:func:`_leading_segment`), and the evidence of the label.
     """
 
-    def runs_of(at: int) -> tuple[Sequence[Run], Sequence[float]]:
-        return list(runs[at].values()), [margin_of(rule)] * len(runs[at])
+    def measured(places: Sequence[int]) -> list[Comparison]:
+        found = proofs(
+            rule, [(list(runs[at].values()), [margin_of(rule)] * len(runs[at])) for at in places], evaluation
+        )
+        return [
+            _of_label(rule, family[at], dict(zip(runs[at], proof.paths, strict=True)), proof)
+            for at, proof in zip(places, found, strict=True)
+        ]
 
-    found = proofs(rule, family, [bool(each) for each in runs], runs_of, evaluation)
-    return found.compared(
-        {at: _of_label(rule, family[at], dict(zip(runs[at], proof.paths, strict=True)), proof) for at, proof in found}
-    )
+    return judged(rule, family, [bool(each) for each in runs], measured)
 
 
 def _of_label(rule: Rule, rule_input: RuleInput, paths: Mapping[Segment, EvidencePath], proof: Proof) -> Comparison:
