@@ -42,7 +42,7 @@ from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
 from monitor.inference.change import ece_increase_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.dependence import ClusterSums, design_effect
 from monitor.inference.gaps import stack, with_gaps
-from monitor.inference.levels import decrease_p, law_of
+from monitor.inference.levels import change_p, law_of
 from monitor.inference.maximum import stays_within
 from monitor.inference.maximum_change import Pair
 from monitor.inference.merging import merge_thin
@@ -458,7 +458,8 @@ def _plain_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[Int
     for place in np.flatnonzero(beyond):
         counts = played.together(name, played.judged[place], depth).where(rule.where)
         if rule.condition == "decrease":
-            found[place] = decrease_p(str(rule.metric), counts, base.counts, accepted=accepted_fall(rule)) or 0.0
+            accepted = accepted_fall(rule)
+            found[place] = change_p(str(rule.metric), counts, base.counts, falls=True, accepted=accepted) or 0.0
         else:
             law = law_of(str(rule.metric), counts)
             found[place] = 1.0 if law is None else law.p_value(level, "above" if upwards else "below")

@@ -19,7 +19,7 @@ from monitor.core.baseline import ROLLING, Baseline, edges_of
 from monitor.core.counts import Counts, pool
 from monitor.core.records import WHERES, Comparison, Estimate, Subject, Where, Window
 from monitor.core.unresolved import UnresolvedRows
-from monitor.evaluation.comparisons import baseline_check, compared_by, gates
+from monitor.evaluation.comparisons import compared_by, gates
 from monitor.evaluation.data import RuleInput
 from monitor.evaluation.estimates import generator
 from monitor.inference.before_truth import (
@@ -35,7 +35,7 @@ from monitor.inference.before_truth import (
     overconfidence_law,
     together,
 )
-from monitor.inference.levels import decrease_p, increase_p, interval_of
+from monitor.inference.levels import change_p, interval_of
 from monitor.inference.memory import kept_with
 
 MARK = "before_truth"
@@ -69,9 +69,9 @@ def present_map(baseline: Baseline, newest: Sequence[Dated], evaluation: Evaluat
 def _is_refuted(then: Counts, now: Counts) -> bool:
     """Whether scores mean something else now: an overconfidence that rose or fell, in any population."""
     p_values = [
-        p_value("overconfidence", now.where(where), then.where(where))
+        change_p("overconfidence", now.where(where), then.where(where), falls=falls)
         for where in WHERES
-        for p_value in (increase_p, decrease_p)
+        for falls in (False, True)
     ]
     return any(p is not None and p * len(p_values) < REFUTED for p in p_values)
 
@@ -96,7 +96,7 @@ def estimates_before_truth(
         if baseline is not None and not baseline.overlaps(rows.window)
         for where in WHERES
         for found in [_expected(rows, label, maps, where)]
-        if found[0].outcomes.rows
+        if found[0].rows
     ]
     laws = _laws(expectations, rows.window, evaluation)
     return [
@@ -163,9 +163,9 @@ def _estimate(
     evaluation: EvaluationConfig,
 ) -> Estimate:
     interval = interval_of(law, evaluation.confidence)
-    hits = (found.outcomes.mean(found.outcomes.chance) or 0.0) * found.outcomes.rows
+    hits = (found.mean(found.chance) or 0.0) * found.rows
     detail = _marked(rows, subject.label, where, found, reference)
-    return Estimate(subject, rows.window, name, where, interval, found.outcomes.rows, hits, detail)
+    return Estimate(subject, rows.window, name, where, interval, found.rows, hits, detail)
 
 
 def _marked(
@@ -178,8 +178,8 @@ def _marked(
         MARK: True,
         "known": rows.resolved_of(label).where(where).rows,
         "known_at": rows.known_at.isoformat(),
-        "promised": found.outcomes.mean(found.outcomes.score),
-        "expected": found.outcomes.mean(found.outcomes.chance),
+        "promised": found.mean(found.score),
+        "expected": found.mean(found.chance),
         "map": reference.version,
         **refuted,
     }
@@ -199,9 +199,6 @@ def compare_expected(
     subject, baseline = rule_input.subject, rule_input.baseline
     waiting = 0 if rows is None else rows.waiting_of(subject.label).where(rule.where).rows
     checks, problem = gates(rule, rule_input, has_rows=waiting > 0)
-    if problem is None:
-        check, reason = baseline_check(rule_input)
-        checks, problem = (*checks, check), None if check.passed else reason
     version = None if baseline is None else baseline.version
     found = Comparison(
         subject,

@@ -34,7 +34,7 @@ from monitor.evaluation.rule_metrics import (
 from monitor.inference.change import Side
 from monitor.inference.levels import MeasuredLaw, interval_of
 from monitor.inference.registered import largest_allowed
-from monitor.metrics.names import LEAST_ROWS_OF_ECE
+from monitor.metrics.names import EXPECTED, LEAST_ROWS_OF_ECE
 from monitor.metrics.selective import OF_AUTOMATED
 
 LOOKS_FROM = 1 / 4
@@ -148,16 +148,11 @@ def _gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> Iterator[tup
         yield DecisionCheck("mature", False), problem
     yield DecisionCheck("rows", has_rows), Reason.NO_ROWS
     yield DecisionCheck("outside_baseline", not rule_input.in_baseline), Reason.IN_BASELINE
-    # Only rules that compare need a baseline: a level rule protects people without one.
-    if rule.compares or rule.test is not None:
-        yield baseline_check(rule_input)
-
-
-def baseline_check(rule_input: RuleInput) -> tuple[DecisionCheck, Reason]:
-    """The check that there is a baseline to compare with, and the reason if it fails."""
-    if rule_input.detail.get("settings") is not None:
-        return DecisionCheck("same_settings", False), Reason.SETTINGS_CHANGED
-    return DecisionCheck("baseline", rule_input.baseline is not None), Reason.NO_BASELINE
+    # Only rules that compare need a baseline, and those on what is expected by it: a level protects people without one.
+    if rule.compares or rule.test is not None or rule.metric in EXPECTED:
+        if rule_input.detail.get("settings") is not None:
+            yield DecisionCheck("same_settings", False), Reason.SETTINGS_CHANGED
+        yield DecisionCheck("baseline", rule_input.baseline is not None), Reason.NO_BASELINE
 
 
 def without_evidence(rule_input: RuleInput, problem: Reason, checks: tuple[DecisionCheck, ...] = ()) -> Comparison:

@@ -285,7 +285,9 @@ def _in_segments(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData,
         label = rule_input.subject.label
         frozen = data.baseline_segments.get(label, {})
         inputs.append(segments_of(rule, columns, rule_input, poolable(data, label, most), frozen))
-    return compare_segments(rule, inputs, source, config.evaluation, config.decision_rules(window.schedule))
+    return compare_segments(
+        rule, rule_inputs, inputs, source, config.evaluation, config.decision_rules(window.schedule)
+    )
 
 
 def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:

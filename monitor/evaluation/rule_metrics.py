@@ -538,7 +538,7 @@ def share_may_change(now: Counts, expected: Counts, rate: float) -> bool:
 
     ``expected`` are the rows of the baseline at the new share; a p-value below ``rate`` is significant.
     """
-    fall = levels.decrease_p("automated_accuracy", now, expected)
+    fall = levels.change_p("automated_accuracy", now, expected, falls=True)
     return fall is None or fall >= rate
 
 
@@ -558,14 +558,16 @@ def _beside_expected(sample: RuleSample) -> tuple[float, bool]:
 
 def _plain_change_ps(samples: Sequence[RuleSample]) -> list[float | None]:
     """The p-values of a change of a metric without bins; of a fall, for one that is larger than it accepts."""
-    accepted = accepted_fall(samples[0].rule)
-    pairs = [(sample.metric, sample.counts, sample.frozen) for sample in samples]
-    effects = [sample.week_effects for sample in samples]
-    if samples[0].rule.condition == "decrease":
-        return [
-            levels.decrease_p(*pair, accepted=accepted, effects=each) for pair, each in zip(pairs, effects, strict=True)
-        ]
-    return [levels.increase_p(*pair, effects=each) for pair, each in zip(pairs, effects, strict=True)]
+    rule = samples[0].rule
+    return [
+        levels.change_p(each.metric, each.counts, each.frozen, effects=each.week_effects, **_direction(rule))
+        for each in samples
+    ]
+
+
+def _direction(rule: Rule) -> dict[str, Any]:
+    """The arguments that say in which direction the rule looks for a change, and what it accepts."""
+    return {"falls": True, "accepted": accepted_fall(rule)} if rule.condition == "decrease" else {}
 
 
 def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:
@@ -595,10 +597,7 @@ def _detectable_changes(samples: Sequence[RuleSample], rate: float) -> list[floa
     arguments = [
         (sample.metric, *levels.by_week(sample.counts, sample.frozen, sample.week_effects), rate) for sample in samples
     ]
-    rule = samples[0].rule
-    if rule.condition == "decrease":
-        return [levels.decrease_detectable(*each, accepted=accepted_fall(rule)) for each in arguments]
-    return [levels.increase_detectable(*each) for each in arguments]
+    return [levels.detectable_change(*each, **_direction(samples[0].rule)) for each in arguments]
 
 
 def _side(rule: Rule) -> Side:

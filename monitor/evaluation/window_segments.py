@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig
@@ -30,24 +30,16 @@ NAMED = 5
 """The most segments whose numbers a verdict keeps, the smallest p first."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SegmentInputs:
-    """The input of a rule for a label, and for each of its segments with rows in the judged window."""
-
-    label: RuleInput
-    parts: Mapping[Segment, RuleInput]
-
-
 def segments_of(
     rule: Rule, columns: Sequence[str], label: RuleInput, windows: Sequence[WindowCounts], frozen: SegmentCounts
-) -> SegmentInputs:
-    """The inputs of each segment of a label with rows in the judged window.
+) -> dict[Segment, RuleInput]:
+    """The input of each segment of a label with rows in the judged window.
 
     ``windows`` are the judged window and those that may be pooled with it, newest first. Bins are those of the label's
     baseline; ``frozen`` are the baseline's rows of each segment.
     """
     subject, each = label.subject, [_parts(part, label.subject.label, columns) for part in windows]
-    found = {
+    return {
         segment: replace(
             label,
             subject=Subject(subject.source, subject.label, segment),
@@ -57,7 +49,6 @@ def segments_of(
         for segment, now in sorted((each[0] if each else {}).items())
         if rows_of(rule, now).w.any()
     }
-    return SegmentInputs(label, found)
 
 
 def _parts(window: WindowCounts, label: str | None, columns: Sequence[str]) -> dict[Segment, Counts]:
@@ -79,16 +70,22 @@ def _frozen(rule: Rule, baseline: Baseline | None, segment: Segment, frozen: Seg
 
 
 def compare_segments(
-    rule: Rule, family: Sequence[SegmentInputs], source: SourceConfig, evaluation: EvaluationConfig, rules: int
+    rule: Rule,
+    family: Sequence[RuleInput],
+    inputs: Sequence[Mapping[Segment, RuleInput]],
+    source: SourceConfig,
+    evaluation: EvaluationConfig,
+    rules: int,
 ) -> list[Comparison]:
     """The evidence of one rule on the segments of each of several labels; one comparison a label.
 
-    A comparison has the numbers of one segment: the named one with the smallest p, else the one closest to a breach
-    among those that could have shown a change. ``rules`` is the number of decision rules of the schedule.
+    ``inputs`` are those of the segments of each label. A comparison has the numbers of one segment: the named one with
+    the smallest p, else the one closest to a breach among those that could have shown a change. ``rules`` is the number
+    of decision rules of the schedule.
     """
-    compared = _compared(rule, family, source, evaluation, rules)
+    compared = _compared(rule, inputs, source, evaluation, rules)
     gated = [
-        gates(rule, each.label, has_rows=any(part.problem is not Reason.NO_ROWS for part in parts.values()))
+        gates(rule, each, has_rows=any(part.problem is not Reason.NO_ROWS for part in parts.values()))
         for each, parts in zip(family, compared, strict=True)
     ]
     p_values = [
@@ -99,24 +96,28 @@ def compare_segments(
     places = named_within([list(of_label.values()) for of_label in p_values], rate, rules)
     named = [[list(of_label)[place] for place in chosen] for of_label, chosen in zip(p_values, places, strict=True)]
     return [
-        _of_label(rule, each.label, parts, of_label, chosen, gate)
+        _of_label(rule, each, parts, of_label, chosen, gate)
         for each, parts, of_label, chosen, gate in zip(family, compared, p_values, named, gated, strict=True)
     ]
 
 
 def _compared(
-    rule: Rule, family: Sequence[SegmentInputs], source: SourceConfig, evaluation: EvaluationConfig, rules: int
+    rule: Rule,
+    family: Sequence[Mapping[Segment, RuleInput]],
+    source: SourceConfig,
+    evaluation: EvaluationConfig,
+    rules: int,
 ) -> list[dict[Segment, Comparison]]:
     """The comparison of each segment, made as for a label, with analytic intervals like those of its estimates.
 
     The newest window of a segment is judged alone as well, where it is significant among all segments of all labels.
     """
-    most = max((len(each.parts) for each in family), default=0)
+    most = max(map(len, family), default=0)
     level = evaluation.false_discovery_rate / max(1, rules * len(family) * most)
-    inputs = [part for each in family for part in each.parts.values()]
+    inputs = [part for each in family for part in each.values()]
     analytic = evaluation.model_copy(update={"interval": "analytic"})
     made = iter(comparisons_of(rule, inputs, WholeSource(), source, analytic, level=level))
-    return [{segment: next(made) for segment in each.parts} for each in family]
+    return [{segment: next(made) for segment in each} for each in family]
 
 
 def _p_values(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: EvaluationConfig) -> dict[Segment, float]:

@@ -36,7 +36,7 @@ from monitor.core.records import ScoreIs
 from monitor.inference.change import Side
 from monitor.inference.class_mix import LEAST, alike, moved_share
 from monitor.inference.counts_bootstrap import Spread
-from monitor.inference.gaps import ROUNDING, GapTables, analytic_points, stack
+from monitor.inference.gaps import ROUNDING, GapTables, analytic_points, each_at, stack
 from monitor.inference.sampling import Proportion
 from monitor.metrics.before_truth import ExpectedOutcomes, expected_accuracy, expected_ece
 
@@ -159,14 +159,13 @@ def _side(rows: Counts) -> tuple[tuple[int, ...], tuple[Floats, ...]]:
     return edges, (gap, a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1)), table.score, n)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Expectation:
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Expectation(ExpectedOutcomes):
     """The expected outcomes of rows without a truth, with the variance of their mean.
 
-    ``outcomes`` are the groups of rows, ``key`` is the map's bin of each, shape (K,); ``edges`` are those of an ECE.
+    ``key`` is the map's bin of each group of rows, shape (K,); ``edges`` are those of an ECE.
     """
 
-    outcomes: ExpectedOutcomes
     key: Ints
     edges: tuple[int, ...]
     by: CalibrationMap = field(repr=False)
@@ -174,37 +173,37 @@ class Expectation:
     @property
     def _in_bins(self) -> Floats:
         """The rows in each bin of the map, shape (bins,)."""
-        return np.bincount(self.key, weights=self.outcomes.n, minlength=len(self.by.gap)).astype(np.float64)
+        return np.bincount(self.key, weights=self.n, minlength=len(self.by.gap)).astype(np.float64)
 
     @property
     def variance(self) -> Floats:
         """The variance of the chances in each bin of the map, where scores are not those of the baseline, (bins,)."""
         n = self._in_bins
-        score = np.bincount(self.key, weights=self.outcomes.n * self.outcomes.score, minlength=len(n))
+        score = np.bincount(self.key, weights=self.n * self.score, minlength=len(n))
         away = np.where((n > 0) & (self.by.rows > 0), score / np.maximum(n, 1.0) - self.by.score, 0.0)
         return self.by.variance + (SLOPE * away) ** 2
 
     @property
     def error_of_map(self) -> float:
         """The variance of the mean outcome that comes from the map."""
-        return float((self._in_bins**2 * self.variance).sum()) / self.outcomes.rows**2
+        return float((self._in_bins**2 * self.variance).sum()) / self.rows**2
 
     def error_of_share(self, way: Floats | float = 1.0) -> float:
         """The variance of the mean outcome that comes from the share of true items; ``way`` turns outcomes, (K,)."""
-        return float((self.outcomes.n * way * self.by.shared[self.key]).sum() / self.outcomes.rows) ** 2
+        return float((self.n * way * self.by.shared[self.key]).sum() / self.rows) ** 2
 
     @property
     def error_of_truth(self) -> float:
         """The variance of the mean outcome of these rows if the map were exact."""
         noise = float((self._in_bins * self.by.rate * (1 - self.by.rate)).sum())
-        return self.by.design_effect * noise / self.outcomes.rows**2
+        return self.by.design_effect * noise / self.rows**2
 
     @property
     def independent_rows(self) -> float:
         """The number of independent rows whose hit rate, at the mean chance, would have the same variance."""
-        rate = self.outcomes.mean(self.by.rate[self.key]) or 0.0
+        rate = self.mean(self.by.rate[self.key]) or 0.0
         variance = self.error_of_map + self.error_of_truth + self.error_of_share()
-        return rate * (1 - rate) / variance if variance > 0 else float(self.outcomes.rows)
+        return rate * (1 - rate) / variance if variance > 0 else float(self.rows)
 
 
 def expectation(by: CalibrationMap, scores: Counts, edges: Sequence[int]) -> Expectation:
@@ -213,8 +212,7 @@ def expectation(by: CalibrationMap, scores: Counts, edges: Sequence[int]) -> Exp
     score = scores.score
     chance = np.clip(score + by.gap[key], 0.0, 1.0)
     seen = np.minimum(np.searchsorted(np.asarray(edges), scores.cell, side="left"), len(edges) - 1)
-    outcomes = ExpectedOutcomes(scores.n, score, chance, scores.predicted, seen, by.score_is)
-    return Expectation(outcomes, key, tuple(edges), by)
+    return Expectation(scores.n, score, chance, scores.predicted, seen, by.score_is, key=key, edges=tuple(edges), by=by)
 
 
 def together(parts: Sequence[Expectation], design_effect: float) -> Expectation:
@@ -229,12 +227,9 @@ def together(parts: Sequence[Expectation], design_effect: float) -> Expectation:
     of_bins: dict[str, Any] = {name: np.concatenate([getattr(by, name) for by in maps]) for name in OF_BINS}
     joined = replace(maps[0], design_effect=design_effect, **of_bins)
     names = ("n", "score", "chance", "predicted", "bin")
-    n, score, chance, predicted, seen = (
-        np.concatenate([getattr(part.outcomes, name) for part in parts]) for name in names
-    )
-    outcomes = ExpectedOutcomes(n, score, chance, predicted, seen, maps[0].score_is)
+    n, score, chance, predicted, seen = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
     key = np.concatenate([part.key + start for part, start in zip(parts, first, strict=True)])
-    return Expectation(outcomes, key, parts[0].edges, joined)
+    return Expectation(n, score, chance, predicted, seen, maps[0].score_is, key=key, edges=parts[0].edges, by=joined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,23 +248,23 @@ class ShareToCome(Proportion):
 
 def accuracy_law(found: Expectation) -> Proportion | None:
     """The law of the accuracy that will be measured; None without rows."""
-    value = expected_accuracy(found.outcomes)
+    value = expected_accuracy(found)
     if value is None:
         return None
-    right = np.where(found.outcomes.predicted | (found.by.score_is == "confidence_in_prediction"), 1.0, -1.0)
+    right = np.where(found.predicted | (found.by.score_is == "confidence_in_prediction"), 1.0, -1.0)
     rate = found.by.rate[found.key]
-    mean = found.outcomes.mean(np.where(right > 0, rate, 1 - rate)) or 0.0
+    mean = found.mean(np.where(right > 0, rate, 1 - rate)) or 0.0
     variance = found.error_of_map + found.error_of_truth + found.error_of_share(right)
-    rows = mean * (1 - mean) / variance if variance > 0 else float(found.outcomes.rows)
-    return ShareToCome(value, rows, total=found.outcomes.rows)
+    rows = mean * (1 - mean) / variance if variance > 0 else float(found.rows)
+    return ShareToCome(value, rows, total=found.rows)
 
 
 def overconfidence_law(found: Expectation) -> Proportion | None:
     """The law of the overconfidence that will be measured; None without rows."""
-    promised, kept = found.outcomes.mean(found.outcomes.score), found.outcomes.mean(found.outcomes.chance)
+    promised, kept = found.mean(found.score), found.mean(found.chance)
     if promised is None or kept is None:
         return None
-    return ShareToCome(kept, found.independent_rows, promised, -1.0, found.outcomes.rows)
+    return ShareToCome(kept, found.independent_rows, promised, -1.0, found.rows)
 
 
 def ece_laws(expectations: Sequence[Expectation], rngs: Sequence[np.random.Generator]) -> list[Spread | None]:
@@ -277,17 +272,17 @@ def ece_laws(expectations: Sequence[Expectation], rngs: Sequence[np.random.Gener
 
     ``rngs`` has one generator for each.
     """
-    filled = [place for place, found in enumerate(expectations) if found.outcomes.rows]
+    filled = [place for place, found in enumerate(expectations) if found.rows]
     laws: list[Spread | None] = [None] * len(expectations)
     if not filled:
         return laws
     tables = stack([_ece_table(expectations[place]) for place in filled])
     values = analytic_points(tables)
-    later = [_future(expectations[at], tables.take([row]), values[row], rngs[at]) for row, at in enumerate(filled)]
+    later = [_future(expectations[at], each_at(tables, [row]), values[row], rngs[at]) for row, at in enumerate(filled)]
     measured = analytic_points(GapTables.joined(later)).reshape(len(filled), len(NODES))
     errors = np.sqrt((measured - values[:, None]) ** 2 @ np.array([weight for _, weight in NODES]))
     for place, value, error in zip(filled, values.tolist(), errors.tolist(), strict=True):
-        laws[place] = Spread(value, error, 0.0, plug_in=expected_ece(expectations[place].outcomes))
+        laws[place] = Spread(value, error, 0.0, plug_in=expected_ece(expectations[place]))
     return laws
 
 
@@ -321,15 +316,15 @@ def _future(found: Expectation, table: GapTables, value: float, rng: np.random.G
 
 def _by_bin(found: Expectation, values: Floats) -> Floats:
     """The sum over rows of a value of each group, shape (K,), by bin of the ECE."""
-    sums = np.bincount(found.outcomes.bin, weights=found.outcomes.n * values, minlength=len(found.edges))
+    sums = np.bincount(found.bin, weights=found.n * values, minlength=len(found.edges))
     return sums.astype(np.float64)
 
 
 def _map_variance(found: Expectation) -> Floats:
     """The variance of each ECE bin's mean chance that comes from the map, shape (len(edges),); 0 where empty."""
     width = len(found.by.gap)
-    pairs = found.outcomes.bin * width + found.key
-    shared = np.bincount(pairs, weights=found.outcomes.n, minlength=len(found.edges) * width).reshape(-1, width)
+    pairs = found.bin * width + found.key
+    shared = np.bincount(pairs, weights=found.n, minlength=len(found.edges) * width).reshape(-1, width)
     rows = np.maximum(shared.sum(axis=1), 1.0)
     return np.asarray((shared**2 * found.variance).sum(axis=1) / rows**2)
 
@@ -337,7 +332,7 @@ def _map_variance(found: Expectation) -> Floats:
 def _ece_table(found: Expectation) -> BinCounts:
     """The bins of the ECE with expected hits; their effective rows give the hit rates the variance of the map."""
     one = np.ones(len(found.key))
-    n, ws, wy = (_by_bin(found, each) for each in (one, found.outcomes.score, found.outcomes.chance))
+    n, ws, wy = (_by_bin(found, each) for each in (one, found.score, found.chance))
     rate = _by_bin(found, found.by.rate[found.key]) / np.maximum(n, 1.0)
     variance = _map_variance(found)
     worth = np.divide(rate * (1 - rate), variance, out=np.zeros_like(rate), where=variance > 0)

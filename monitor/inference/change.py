@@ -23,6 +23,7 @@ from monitor.inference.gaps import (
     analytic_limits,
     at_walls,
     away_from_walls,
+    each_at,
     exact_moments,
     farther,
     floor_of_upper,
@@ -116,7 +117,7 @@ def ece_rate_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.
     pooled = pool_bins([baseline, window])
     (error,) = _each_limits([(pooled,)], confidence)
     tables = stack([baseline, window, pooled])
-    then, now, both = (tables.take(np.full(len(error), row)) for row in range(3))
+    then, now, both = (each_at(tables, np.full(len(error), row)) for row in range(3))
     # each with the gaps of the pooled rows, moved until those have the lower limit, point and upper limit of their ECE
     gap = hypothetical(both, position_of(both, error)) - both.score
     at_now, at_then = (exact_moments(table, np.clip(table.score + gap, 0, 1))[0] for table in (now, then))
@@ -170,7 +171,7 @@ def at_errors(tables: GapTables, error: Floats) -> EceMoments:
 
     Where the gaps have no room for that ECE in their own directions, it is one in the others.
     """
-    repeated = tables.take(np.repeat(np.arange(len(error)), error.shape[1]))
+    repeated = each_at(tables, np.repeat(np.arange(len(error)), error.shape[1]))
     turned = (at_walls(repeated) < error.ravel() - ROUNDING)[:, None]
     repeated = replace(repeated, sign=np.where(turned, farther(repeated.score), repeated.sign))
     found = exact_moments(repeated, hypothetical(repeated, position_of(repeated, error.ravel())))[0]
@@ -229,7 +230,7 @@ def at_level(tables: GapTables, threshold: float) -> tuple[EceMoments, Floats]:
 def _ece_below(tables: GapTables, threshold: float) -> Floats:
     """The larger one of the p-values along the two paths of the upper limit, shape (T,)."""
     size, observed = len(tables.n), floor_of_upper(tables)
-    both = away_from_walls(tables, observed).take(np.tile(np.arange(size), 2))
+    both = each_at(away_from_walls(tables, observed), np.tile(np.arange(size), 2))
     uniform = np.repeat([False, True], size)
     position = position_of(both, np.full(2 * size, threshold), uniform)
     at, tie = exact_moments(both, hypothetical(both, position, uniform))

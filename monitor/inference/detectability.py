@@ -20,6 +20,7 @@ from monitor.inference.gaps import (
     EceMoments,
     GapTables,
     at_walls,
+    each_at,
     farther,
     hypothetical,
     position_of,
@@ -44,7 +45,7 @@ def _exceeded(at: EceMoments, probability: float) -> Floats:
     up = probability < 0.5
 
     def short(distance: Floats, which: Ints) -> Floats:
-        some = at.of(lambda part: part[which])
+        some = each_at(at, which)
         reached = tail(some.mean + (distance if up else -distance), some)
         return 1 - reached if up else reached
 
@@ -99,8 +100,8 @@ def _ece_rises(
     windows = stack([window for window, _ in pairs])
 
     def seen(rise: Floats, which: Ints) -> Floats:
-        at = _at(windows.take(which), start[which] + rise).spread(effects[which, 0])
-        return tail(critical[which], at - then.of(lambda part: part[which]))
+        at = _at(each_at(windows, which), start[which] + rise).spread(effects[which, 0])
+        return tail(critical[which], at - each_at(then, which))
 
     return smallest(seen, power, 2 * windows.noise), at_walls(windows) - start
 
@@ -161,7 +162,7 @@ def ece_level_detectables(
         critical = _exceeded(_at(stacked, start), 1 - rate)
 
         def seen_below(distance: Floats, which: Ints) -> Floats:
-            return 1 - tail(critical[which], _at(stacked.take(which), np.maximum(start[which] - distance, 0.0)))
+            return 1 - tail(critical[which], _at(each_at(stacked, which), np.maximum(start[which] - distance, 0.0)))
 
         return smallest(seen_below, power, 2 * stacked.noise), np.full_like(start, 2)
 
@@ -170,7 +171,7 @@ def ece_level_detectables(
 
 def _seen_above(tables: GapTables, threshold: float, rate: float, distance: Floats, which: Ints) -> Floats:
     """The chance that a true ECE so far above the threshold is seen to be above it, by the gaps that it would show."""
-    part = tables.take(which)
+    part = each_at(tables, which)
     at = _at(part, threshold + distance)
     shown = replace(part, gap=hypothetical(part, position_of(part, at.mean)) - part.score)
     return tail(_exceeded(at_level(shown, threshold)[0], rate), at)
@@ -203,10 +204,10 @@ def _mce_rises(pairs: Sequence[Pair], rate: float, power: float) -> Floats:
     row, moved = np.arange(len(pairs)), _middle_bins(null.n, null.rate, null.filled)
     score = null.score[row, moved]
     way, noise = farther(score), np.sqrt(null.rate * (1 - null.rate) / null.n).max(axis=1)
-    critical = smallest(lambda change, which: 1 - null.take(which).chance(change), 1 - rate, noise / 2)
+    critical = smallest(lambda change, which: 1 - each_at(null, which).chance(change), 1 - rate, noise / 2)
 
     def seen(rise: Floats, which: Ints) -> Floats:
-        risen = null.take(which)
+        risen = each_at(null, which)
         hit_rate = score[which] + way[which] * (null.error[which] + rise)
         risen.rate[np.arange(len(which)), moved[which]] = np.minimum(np.maximum(hit_rate, 0.0), 1.0)
         return risen.chance(critical[which])
@@ -241,7 +242,9 @@ def _above(tables: GapTables, threshold: float, rate: float, power: float) -> Fl
     turned = (room < threshold) & (room < 0.5)
     tables = replace(tables, sign=np.where(turned, farther(tables.score), tables.sign))
     noise = 1 / np.sqrt(np.nanmedian(np.where(filled, tables.n, np.nan), axis=1))
-    critical = smallest(lambda largest, which: 1 - p_above(tables.take(which), largest, threshold), 1 - rate, noise / 3)
+    critical = smallest(
+        lambda largest, which: 1 - p_above(each_at(tables, which), largest, threshold), 1 - rate, noise / 3
+    )
     shrunk = size - (size.max(axis=1) - points(tables))[:, None]
     hit_rate = with_gaps(tables, np.minimum(np.maximum(0.0, shrunk), threshold))
     moved = _middle_bins(tables.n, hit_rate, filled)
@@ -263,11 +266,11 @@ def _below(tables: GapTables, threshold: float, rate: float, power: float) -> Fl
     noise = 1 / np.sqrt(np.nanmedian(np.where(filled, tables.n, np.nan), axis=1))
     # the largest "largest gap" whose p-value is still small: searched downwards from the threshold
     down = smallest(
-        lambda step, which: 1 - p_below(tables.take(which), threshold - step, threshold), 1 - rate, noise / 2
+        lambda step, which: 1 - p_below(each_at(tables, which), threshold - step, threshold), 1 - rate, noise / 2
     )
 
     def seen(distance: Floats, which: Ints) -> Floats:
-        part = tables.take(which)
+        part = each_at(tables, which)
         hit_rate = with_gaps(part, np.maximum(threshold - distance, 0.0)[:, None])
         limit = (threshold - down[which] + 2e-9)[:, None]
         return np.asarray(np.where(filled[which], stays_within(limit, part.n, part.score, hit_rate), 1.0).prod(axis=1))

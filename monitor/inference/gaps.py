@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,9 @@ from monitor.core.counts import BinCounts, Bools, Floats, Ints
 from monitor.inference.binomial import absolute_moments
 from monitor.inference.search import crossing, scaled
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 ROUNDING = 1e-9  # a gap below this is rounding of sums, not a gap
 EXACT_BELOW = 50.0  # the variance n p (1 - p) of a bin's hits below which no expansion is used
 
@@ -38,6 +42,16 @@ _CLEAR = 2.0  # standard errors: a larger gap is hardly noise
 
 _ROOT_TWO_OVER_PI = np.sqrt(2 / np.pi)
 _ROOT_TWO_PI = np.sqrt(2 * np.pi)
+
+
+R = TypeVar("R", bound="DataclassInstance")
+
+
+def each_at(record: R, rows: npt.ArrayLike) -> R:
+    """The record with these indices of the first axis of all of its arrays, in this order; an index may repeat."""
+    index = np.asarray(rows)
+    parts = (getattr(record, each.name) for each in fields(record))
+    return type(record)(*(part[index] if isinstance(part, np.ndarray) else each_at(part, index) for part in parts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,11 +90,6 @@ class GapTables:
         pace = np.divide(noise, size, out=np.ones_like(size), where=size > np.maximum(noise, ROUNDING))
         total = (self.share * pace).sum(axis=1, keepdims=True)
         return np.asarray(pace / np.where(total > 0, total, 1.0))
-
-    def take(self, rows: npt.ArrayLike) -> GapTables:
-        """The tables at these indices, in this order; an index may repeat."""
-        index = np.asarray(rows)
-        return GapTables(*(getattr(self, field.name)[index] for field in fields(self)))
 
     @classmethod
     def joined(cls, parts: Sequence[GapTables]) -> GapTables:
@@ -346,16 +355,10 @@ class Curves:
         goal = scaled(self.target)
 
         def lead(position: Floats, which: Ints) -> Floats:
-            part = self if len(which) == len(goal) else self.take(which)
+            part = self if len(which) == len(goal) else each_at(self, which)
             return scaled(part.reached(position)) - goal[which]
 
         return crossing(lead, start_of(self.tables, self.uniform), 2 * self.tables.noise)
-
-    def take(self, rows: npt.ArrayLike) -> Curves:
-        """The questions at these indices, in this order."""
-        index = np.asarray(rows)
-        rest = (getattr(self, field.name)[index] for field in fields(self)[1:])
-        return Curves(self.tables.take(index), *rest)
 
     def limits(self, position: Floats) -> tuple[Floats, Floats, Floats]:
         """(low, point, high), each of shape (T,), in rising order and with a high above 0."""

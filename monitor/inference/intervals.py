@@ -16,7 +16,7 @@ import numpy as np
 
 from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import Interval
-from monitor.inference.gaps import GapTables, curves, stack
+from monitor.inference.gaps import GapTables, curves, each_at, stack
 from monitor.inference.maximum import clopper_pearson, points
 from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import bootstrap_positions
@@ -83,7 +83,7 @@ def _inverted(
     least = np.where(thin, questions.limits(position)[2], 0.0) if thin.any() else 0.0
     for row, rng in enumerate(rngs):
         four = np.arange(4) * len(tables) + row
-        position[four] = bootstrap_positions(questions.take(four), position[four], rng, resamples)
+        position[four] = bootstrap_positions(each_at(questions, four), position[four], rng, resamples)
     low, value, high = questions.limits(position)
     high = at_least_shared(tables, np.maximum(high, least), confidence)
     columns = (column.tolist() for column in (value, low, high, np.clip(stacked.plug_in, 0.0, 1.0)))

@@ -68,30 +68,24 @@ def interval_of(law: MeasuredLaw | None, confidence: float) -> Interval:
     return Interval(law.value, *law.interval(confidence), plug_in)
 
 
-def increase_p(
-    metric: str | MetricSpec, window: Counts, baseline: Counts, *, effects: Effects = INDEPENDENT
-) -> float | None:
-    """The p-value for a larger metric in the window than in the baseline, whether larger is better or worse.
-
-    None where one of both does not define the metric. z of the change with both standard errors; shares take the larger
-    of the variance found and of the one under no change, losses keep the skewness of both windows. ``effects`` say by
-    how much the variances of window and baseline are larger than their rows make them, since weeks differ.
-    """
-    laws = _laws_by_week(metric, window, baseline, effects)
-    return None if laws is None else _increase_p(*laws)
-
-
-def decrease_p(
+def change_p(
     metric: str | MetricSpec,
     window: Counts,
     baseline: Counts,
     *,
+    falls: bool = False,
     accepted: float = 0.0,
     effects: Effects = INDEPENDENT,
 ) -> float | None:
-    """The p-value for a metric that fell by more than ``accepted``: :func:`increase_p` from window to baseline."""
+    """The p-value for a metric that is larger in the window than in the baseline, whether larger is better or worse.
+
+    With ``falls`` that it is smaller; by more than ``accepted``. None where one of both does not define the metric. z
+    of the change with both standard errors; shares take the larger of the variance found and of the one under no
+    change, losses keep the skewness of both windows. ``effects`` say by how much the variances of window and baseline
+    are larger than their rows make them, since weeks differ.
+    """
     laws = _laws_by_week(metric, window, baseline, effects)
-    return None if laws is None else _increase_p(laws[1], laws[0], accepted)
+    return None if laws is None else _increase_p(*(laws[::-1] if falls else laws), accepted)
 
 
 def _laws_by_week(
@@ -124,48 +118,32 @@ def _worth_less(counts: Counts, effect: float) -> Counts:
     )
 
 
-def increase_detectable(
-    metric: str | MetricSpec, window: Counts, baseline: Counts, rate: float, *, power: float = 0.8
-) -> float | None:
-    """The smallest increase that :func:`increase_p` would show with ``power`` at the unadjusted rate.
-
-    None where the metric is undefined or not even its largest value would be seen.
-    """
-    laws = _laws_of(metric, window, baseline)
-    if laws is None:
-        return None
-    found, frozen = laws
-    if isinstance(found, Proportion) and isinstance(frozen, Proportion):
-        return _share_increase(found, frozen, float(ndtri(power) - ndtri(rate)))
-    increase = _seen_increase(found, frozen, rate, power)
-    most = found.most if isinstance(found, OfMoments) else 1.0
-    return increase if frozen.value + increase <= most else None
-
-
-def decrease_detectable(
+def detectable_change(
     metric: str | MetricSpec,
     window: Counts,
     baseline: Counts,
     rate: float,
     *,
     power: float = 0.8,
+    falls: bool = False,
     accepted: float = 0.0,
 ) -> float | None:
-    """The smallest fall that :func:`decrease_p` would show with ``power`` at the unadjusted rate.
+    """The smallest change that :func:`change_p` would show with ``power`` at the unadjusted rate.
 
-    None where the metric is undefined or not even a fall to 0 would be seen.
+    None where the metric is undefined or not even its largest value (or a fall to 0) would be seen.
     """
     laws = _laws_of(metric, window, baseline)
     if laws is None:
         return None
     found, frozen = laws
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
-        then = _negated(frozen)
+        now, then = (_negated(found), _negated(frozen)) if falls else (found, frozen)
         then = replace(then, offset=then.offset + accepted)
-        further = _share_increase(_negated(found), then, float(ndtri(power) - ndtri(rate)))
+        further = _share_increase(now, then, float(ndtri(power) - ndtri(rate)))
         return None if further is None else accepted + further
-    fall = accepted + _seen_increase(frozen, found, rate, power)
-    return fall if fall <= frozen.value else None
+    moved = accepted + _seen_increase(*(laws[::-1] if falls else laws), rate, power)
+    most = found.most if isinstance(found, OfMoments) else 1.0
+    return moved if (moved <= frozen.value if falls else frozen.value + moved <= most) else None
 
 
 def _negated(law: Proportion) -> Proportion:
@@ -255,7 +233,7 @@ _LAWS: Mapping[str, Callable[[Counts], Law | None]] = {
 }
 
 
-def _increase_p(found: Law, frozen: Law, accepted: float = 0.0) -> float:
+def _increase_p(found: Law, frozen: Law, accepted: float) -> float:
     if isinstance(found, LogitArea) and isinstance(frozen, LogitArea):
         return found.risen_from(frozen, accepted)
     if isinstance(found, LogitArea) or isinstance(frozen, LogitArea):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import betainc, betaincinv
 
 from monitor.core.counts import Floats, Ints
-from monitor.inference.gaps import ROUNDING, GapTables, with_gaps
+from monitor.inference.gaps import ROUNDING, GapTables, each_at, with_gaps
 from monitor.inference.search import crossing, scaled
 
 _PRECISE = 1e-9  # standard errors
@@ -71,7 +71,7 @@ def points(tables: GapTables) -> Floats:
     empty = tables.share == 0
 
     def lead(position: Floats, which: Ints) -> Floats:
-        part = tables.take(which)
+        part = each_at(tables, which)
         rate = with_gaps(part, np.maximum(np.abs(part.gap) + position[:, None], 0.0))
         within = stays_within(largest[which, None], part.n, part.score, rate)
         return -scaled(np.where(empty[which], 1.0, within).prod(axis=1))

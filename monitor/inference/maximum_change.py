@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.counts import BinCounts, Bools, Floats, Ints
+from monitor.core.counts import BinCounts, Bools, Floats
 from monitor.inference.gaps import GapTables, stack
 from monitor.inference.maximum import points, strays
 from monitor.inference.merging import pool_bins
@@ -34,10 +34,6 @@ class Unchanged:
     error: Floats
     middle: Floats
     mass: Floats
-
-    def take(self, rows: Ints) -> Unchanged:
-        """The pairs at these indices, as copies."""
-        return Unchanged(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def chance(self, change: Floats) -> Floats:
         """The probability of at least the ``change`` of every pair: (T,) -> (T,); also a small one has its digits."""

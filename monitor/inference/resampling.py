@@ -19,6 +19,7 @@ from monitor.inference.gaps import (
     ROUNDING,
     Curves,
     GapTables,
+    each_at,
     hypothetical,
     position_of,
     realised,
@@ -85,20 +86,20 @@ def bootstrap_positions(questions: Curves, start: Floats, rng: np.random.Generat
     error = realised(tables, hypothetical(tables, start, questions.uniform))
     resampling = of_point = Resampling(tables.filled(), rng, resamples)  # tables differ in their signs alone,
     if (tables.n[0] != tables.n[1]).any():  # that of the point also in its rows
-        of_point = Resampling(tables.take([1]).filled(), rng, resamples)
+        of_point = Resampling(each_at(tables, [1]).filled(), rng, resamples)
     found = np.empty(4)
     order = [0, 1, 2, 3] if error[2] >= error[3] else [0, 1, 3, 2]
     for row in order:
         if row == order[3]:
             bound[row] = _as_far(questions, order[2], float(found[order[2]]), row)
-        is_below = _is_below(questions.take([row]), of_point if row == 1 else resampling)
+        is_below = _is_below(each_at(questions, [row]), of_point if row == 1 else resampling)
         found[row] = _search(is_below, float(start[row]), noise, float(bound[row]))
     return found
 
 
 def _as_far(questions: Curves, row: int, position: float, other: int) -> float:
     """The position of question ``other`` with the ECE that question ``row`` has at ``position``."""
-    one, two = questions.take([row]), questions.take([other])
+    one, two = each_at(questions, [row]), each_at(questions, [other])
     error = realised(one.tables, hypothetical(one.tables, np.array([position]), one.uniform))
     return float(position_of(two.tables, error, two.uniform)[0])
 

@@ -27,6 +27,7 @@ from monitor.core.counts import BinCounts, Floats, Ints
 from monitor.inference.gaps import (
     GapTables,
     away_from_walls,
+    each_at,
     hypothetical,
     moments,
     position_of,
@@ -51,15 +52,11 @@ class SharedNoise:
     tables: GapTables
     reach: Floats
 
-    def take(self, rows: Ints) -> SharedNoise:
-        """The tables at these indices, in this order; an index may repeat."""
-        return SharedNoise(self.tables.take(rows), self.reach[rows])
-
     def given(self, rate: Floats) -> tuple[Floats, Floats]:
         """Mean and variance of the plug-in ECE at each value of Z, with hit rates (T, M); shapes (T, 13)."""
         size, bins = rate.shape
         moved = rate[:, None] + (self.reach * np.sqrt(rate * (1 - rate)))[:, None] * _NODES[:, None]
-        each = self.tables.take(np.repeat(np.arange(size), len(_NODES)))
+        each = each_at(self.tables, np.repeat(np.arange(size), len(_NODES)))
         found = moments(each, np.clip(moved, 0.0, 1.0).reshape(-1, bins))
         mean = found.mean.reshape(size, -1)
         # a node represents an interval of values, along which the mean moves
@@ -132,12 +129,12 @@ def _reached(noise: SharedNoise, high: Floats, confidence: float) -> Floats:
     size = len(high)
     observed = np.tile(noise.floor(), 2)
     upper = SharedNoise(away_from_walls(noise.tables, observed[:size]), noise.reach)
-    both = upper.take(np.tile(np.arange(size), 2))
+    both = each_at(upper, np.tile(np.arange(size), 2))
     uniform = np.repeat([False, True], size)
     goal = float(ndtri((1 + confidence) / 2))
 
     def lead(position: Floats, which: Ints) -> Floats:
-        part = both.take(which)
+        part = each_at(both, which)
         chance = part.above(observed[which], hypothetical(part.tables, position, uniform[which]))
         return scaled(chance) - goal
 

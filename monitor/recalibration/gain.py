@@ -187,15 +187,20 @@ def gains_on_unseen(
     chance, the other is too high. Intervals are analytic. Halves are of rows: if clusters are in both, the gain looks
     larger than it is.
     """
-    plans = [_Plan.of(windows, rng, evaluation) for windows, rng in zip(subjects, rngs, strict=True)]
-    made = [one for plan in plans for one in (plan.before, *(each for _, each, _, _ in plan.tried if each))]
+    plans = []
+    for windows, rng in zip(subjects, rngs, strict=True):
+        whole, (parts, unseen) = pool(windows), held_apart(windows, rng)
+        held = parts[0].held if unseen == "windows" else whole
+        edges = population_edges(held, evaluation)
+        plans.append((whole.rows, unseen, _Measured.of([held], edges), list(_tried(whole, parts, edges))))
+    made = [one for _, _, before, tried in plans for one in (before, *(each for _, each, _, _ in tried if each))]
     quality = iter(_qualities(made, evaluation))
     found: list[dict[Method, Gain]] = []
-    for plan in plans:
-        before = next(quality)
+    for rows, unseen, _, tried in plans:
+        of_old = next(quality)
         found.append({
-            method: Gain(method, before, next(quality) if each else None, plan.rows, refused, sure, plan.unseen)
-            for method, each, refused, sure in plan.tried
+            method: Gain(method, of_old, next(quality) if each else None, rows, refused, sure, unseen)
+            for method, each, refused, sure in tried
         })  # fmt: skip
     return found
 
@@ -217,25 +222,6 @@ class _Measured:
         """The measures of the parts in bins with these edges."""
         one = pool(parts)
         return cls(_folded(parts, edges), bin_counts(one, edges), brier(one), nll(one))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Plan:
-    """One subject: its rows before, and of each method after, or why it is refused, and how sure its gain is."""
-
-    rows: int
-    unseen: Unseen
-    before: _Measured
-    tried: Sequence[tuple[Method, _Measured | None, str | None, float]]
-
-    @classmethod
-    def of(cls, windows: Sequence[Counts], rng: np.random.Generator, evaluation: EvaluationConfig) -> _Plan:
-        """What is measured, on the windows of one subject."""
-        whole = pool(windows)
-        parts, unseen = held_apart(windows, rng)
-        held = parts[0].held if unseen == "windows" else whole
-        edges = population_edges(held, evaluation)
-        return cls(whole.rows, unseen, _Measured.of([held], edges), list(_tried(whole, parts, edges)))
 
 
 def _tried(

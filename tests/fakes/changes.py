@@ -7,7 +7,7 @@ from typing import Any
 
 from monitor.core.counts import Counts
 from monitor.inference.change import mover
-from monitor.inference.levels import decrease_p, increase_p, interval
+from monitor.inference.levels import change_p, interval
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class ChangeTest:
 
 
 def increase_test(metric: str, window: Counts, baseline: Counts, confidence: float) -> ChangeTest:
-    return _changed(metric, window, baseline, confidence, increase_p(metric, window, baseline))
+    return _changed(metric, window, baseline, confidence, change_p(metric, window, baseline))
 
 
 def decrease_test(metric: str, window: Counts, baseline: Counts, confidence: float, **more: Any) -> ChangeTest:
-    return _changed(metric, window, baseline, confidence, decrease_p(metric, window, baseline, **more))
+    return _changed(metric, window, baseline, confidence, change_p(metric, window, baseline, falls=True, **more))
 
 
 def _changed(metric: str, window: Counts, baseline: Counts, confidence: float, p_value: float | None) -> ChangeTest:

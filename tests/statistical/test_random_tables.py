@@ -7,7 +7,7 @@ from dataclasses import astuple
 import numpy as np
 
 from monitor.core.counts import BinCounts, Floats
-from monitor.inference.gaps import EXACT_BELOW, GapTables, curves, hypothetical, realised, stack, start_of
+from monitor.inference.gaps import EXACT_BELOW, GapTables, curves, each_at, hypothetical, realised, stack, start_of
 from monitor.inference.intervals import ece_intervals, mce_intervals
 from monitor.inference.resampling import bootstrap_positions
 from tests.fakes.one_table import mce_interval
@@ -44,7 +44,7 @@ def test_bootstrap_and_analytic_form_agree_on_a_thousand_random_tables_within_mo
     found = asked.analytic()
     for row in range(size):
         own = np.arange(4) * size + row
-        found[own] = bootstrap_positions(asked.take(own), found[own], np.random.default_rng(row), resamples)
+        found[own] = bootstrap_positions(each_at(asked, own), found[own], np.random.default_rng(row), resamples)
     # the analytic T of what the bootstrap found is the target: to 4 standard errors of 400 resamples,
     # one step 1/N of the plug-in (the bootstrap's T jumps there) and the search's last bracket
     doubt = 4 * np.sqrt(asked.target * (1 - asked.target) / resamples)

@@ -245,19 +245,14 @@ def source_shifts(
         tests = {"ks": ks, "psi": psi, "wasserstein": score_wasserstein, "jensen_shannon": score_jensen_shannon}
         for test, effect in ((name, compare(now, then)) for name, compare in tests.items()):
             results.append(shift_result(subject, window, test, "score", effect=effect, rows=(now.rows, then.rows)))
-    return [*results, *_mixes(Subject(source, None), window, _mix_of(labels, baselines))]
+    return [*results, *_mixes(Subject(source, None), window, *_mix_of(labels, baselines))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Mix:
-    """The counts of labels now and then; with those of the ``whole`` source if they say what other labels have."""
-
-    now: Mapping[str, Counts]
-    then: Mapping[str, Counts]
-    whole: tuple[Counts, Counts] | None = None
+Mix = tuple[Mapping[str, Counts], Mapping[str, Counts], tuple[Counts, Counts] | None]
+"""The counts of labels now and then; with those of the whole source if they say what other labels have."""
 
 
-def _mix_of(labels: Mapping[str | None, Counts], baselines: Mapping[str | None, Baseline]) -> _Mix:
+def _mix_of(labels: Mapping[str | None, Counts], baselines: Mapping[str | None, Baseline]) -> Mix:
     """The labels that have a baseline, those that are gone included; all others are what the source has besides.
 
     Where labels and the source as a whole were pinned over different weeks, only labels that are on both sides.
@@ -267,9 +262,9 @@ def _mix_of(labels: Mapping[str | None, Counts], baselines: Mapping[str | None, 
     there = {label: baseline for label, baseline in pinned.items() if label in labels}
     alike = whole_then is not None and all(_of_the_same_weeks(each, whole_then) for each in there.values())
     if whole_then is None or whole_now is None or not alike:
-        return _Mix({label: labels[label] for label in there}, {label: each.counts for label, each in there.items()})
+        return {label: labels[label] for label in there}, {label: each.counts for label, each in there.items()}, None
     known = {label: each.counts for label, each in pinned.items() if _of_the_same_weeks(each, whole_then)}
-    return _Mix({label: labels[label] for label in known if label in labels}, known, (whole_now, whole_then.counts))
+    return {label: labels[label] for label in known if label in labels}, known, (whole_now, whole_then.counts)
 
 
 def _of_the_same_weeks(one: Baseline, other: Baseline) -> bool:
@@ -278,18 +273,23 @@ def _of_the_same_weeks(one: Baseline, other: Baseline) -> bool:
     return rolling or (one.start, one.end) == (other.start, other.end)
 
 
-def _mixes(whole: Subject, window: Window, mix: _Mix) -> Iterator[ShiftResult]:
+def _mixes(
+    whole: Subject,
+    window: Window,
+    now: Mapping[str, Counts],
+    then: Mapping[str, Counts],
+    both: tuple[Counts, Counts] | None,
+) -> Iterator[ShiftResult]:
     """The tests of the label mix: of the predicted labels, and of the true ones where they are known."""
-    if not mix.then:
+    if not then:
         return
-    sides = (mix.now, mix.then)
-    of_all = [side.values() for side in sides] if mix.whole is None else [[counts] for counts in mix.whole]
+    of_all = [side.values() for side in (now, then)] if both is None else [[counts] for counts in both]
     predicted = [sum(counts.where("predicted").rows for counts in side) for side in of_all]
-    effect = chi_square(*sides, whole=mix.whole)
+    effect = chi_square(now, then, whole=both)
     yield shift_result(whole, window, "chi_square", "label", effect=effect, rows=(predicted[0], predicted[1]))
-    if all(_knows_truth(side) for side in sides):
+    if _knows_truth(now) and _knows_truth(then):
         true = [round(sum(float(_true(counts, counts.n).sum()) for counts in side)) for side in of_all]
-        effect = chi_square(*sides, of="actual", whole=mix.whole)
+        effect = chi_square(now, then, of="actual", whole=both)
         yield shift_result(whole, window, "chi_square", "actual", effect=effect, rows=(true[0], true[1]))
 
 

@@ -17,7 +17,7 @@ from monitor.evaluation.comparisons import compare
 from monitor.evaluation.data import RuleInput
 from monitor.evaluation.verdicts import decide
 from monitor.inference.change import mover
-from monitor.inference.levels import decrease_detectable, interval
+from monitor.inference.levels import detectable_change, interval
 from monitor.report.explanation import unconfirmed_words
 from monitor.report.figures.trend import trend_data
 from tests.fakes.changes import decrease_test, increase_test
@@ -41,7 +41,7 @@ def rows(rng: np.random.Generator, n: int, blur: float = 0.0) -> Counts:
 @pytest.mark.parametrize("metric", FALLING)
 def test_a_fall_of_the_detectable_size_is_seen_about_four_times_in_five(metric: str) -> None:
     rng, large = np.random.default_rng(22), np.random.default_rng(220)
-    needed = decrease_detectable(metric, rows(rng, 800), rows(rng, 4000), 0.05)
+    needed = detectable_change(metric, rows(rng, 800), rows(rng, 4000), 0.05, falls=True)
     assert needed is not None
     blurs = np.linspace(0.0, 0.5, 6)
     values = [interval(metric, rows(large, 150_000, blur), 0.95).value or 0.0 for blur in blurs]

@@ -19,7 +19,7 @@ from monitor.inference.between_weeks import (
 )
 from monitor.inference.change import ece_increase_ps, mce_increase_ps
 from monitor.inference.detectability import ece_increase_detectables, mce_increase_detectables
-from monitor.inference.levels import decrease_detectable
+from monitor.inference.levels import detectable_change
 from tests.fakes.changes import decrease_test
 
 WEEKS, ROWS = 8, 2_000
@@ -105,4 +105,4 @@ def test_what_weeks_add_makes_p_values_and_detectable_changes_larger_and_no_inte
     tests = [decrease_test("accuracy", lower, base, 0.95, effects=each) for each in ((1.0, 1.0), (2.0, 2.0))]
     assert (tests[0].low, tests[0].high) == (tests[1].low, tests[1].high)
     assert (tests[0].p_value or 1) < (tests[1].p_value or 0)
-    assert decrease_detectable("accuracy", window, base, 0.01) is not None
+    assert detectable_change("accuracy", window, base, 0.01, falls=True) is not None

@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score, roc_auc_score
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.records import Interval
 from monitor.inference.change import mover
-from monitor.inference.levels import increase_detectable, interval, law_of
+from monitor.inference.levels import detectable_change, interval, law_of
 from monitor.inference.sampling import LogitArea, Ranking, Skewed
 from monitor.metrics.classification import Share, agreed, f1_of, positives_found, predicted_right
 from monitor.metrics.registry import METRICS
@@ -290,7 +290,7 @@ def test_an_increase_of_the_detectable_size_is_seen_four_times_in_five(name: str
     large = np.random.default_rng(90)
     shares = np.linspace(0.0, 0.4, 9)
     values = [defined(POINTS[name](sample(large, 300_000, flipped=share))) for share in shares]
-    needed = defined(increase_detectable(name, sample(rng, 600), sample(rng, 3000), 0.05))
+    needed = defined(detectable_change(name, sample(rng, 600), sample(rng, 3000), 0.05))
     flipped = float(np.interp(values[0] + needed, values, shares))
     assert flipped < 0.4
     tests = [increase_test(name, sample(rng, 600, flipped=flipped), sample(rng, 3000), 0.95) for _ in range(150)]
