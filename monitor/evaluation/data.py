@@ -29,7 +29,8 @@ from monitor.core.rejection_records import Rejections
 from monitor.core.unresolved import UnresolvedRows
 from monitor.inference.memory import kept_with
 from monitor.inference.promised import ranked_promise
-from monitor.metrics.definition import Metric, Needs
+from monitor.metrics.definition import Metric
+from monitor.metrics.names import Needs
 
 ByLabel = Mapping[str | None, Counts]  # None: the source as a whole
 Rows = ProbabilityRows | RegressionRows

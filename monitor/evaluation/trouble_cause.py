@@ -128,9 +128,7 @@ def _version(around: _Around, version: str, place: int) -> Iterator[LikelyCause]
 
 def _against_others(evidence: WeeklyEvidence, line: int, place: int, total: float) -> tuple[float, bool]:
     """The share of the change that a segment explains against the other rows since then, and whether that is sure."""
-    rest = evidence.rest()
-    gap = evidence.value[1 + line, place:] - rest.value[1 + line, place:]
-    noise = evidence.variance[1 + line, place:] + rest.variance[1 + line, place:]
+    gap, noise = (of[line, place:] for of in evidence.against(evidence.rest()))
     known = np.isfinite(noise)
     if not known.any():
         return 0.0, False
@@ -154,9 +152,7 @@ def _others_changed_too(around: _Around, line: int | None, place: int) -> bool:
     """Whether rows without the version, in a window in which only some had it, surely were not better than its rows."""
     if line is None or not LEAST_SHARE <= float(around.evidence.share[line, place]) <= NEARLY_ALL:
         return False
-    evidence, rest = around.evidence, around.evidence.rest()
-    gap = evidence.value[1 + line, place] - rest.value[1 + line, place]
-    noise = evidence.variance[1 + line, place] + rest.variance[1 + line, place]
+    gap, noise = (of[line, place] for of in around.evidence.against(around.evidence.rest()))
     return bool(gap + 2 * np.sqrt(noise) < LEAST_SHARE * around.total)
 
 

@@ -47,7 +47,7 @@ def troubled_segments(
     if not evidence.segments or not evidence.windows:
         return []
     rest = evidence.rest()
-    gap, variance = evidence.value[1:] - rest.value[1:], evidence.variance[1:] + rest.variance[1:]
+    gap, variance = evidence.against(rest)
     newest = len(evidence.windows) - 1
     first, last = near or (evidence.first, newest)
     first, last = min(max(first, 1), newest), min(max(last, 1), newest)

@@ -77,6 +77,10 @@ class WeeklyEvidence:
         whole = np.vstack([self.rows[:1], np.where(rows > 1e-6, rows, 0.0)])
         return replace(self, rows=whole, claimed=outside(self.claimed), kept=outside(self.kept))
 
+    def against(self, rest: WeeklyEvidence) -> tuple[Floats, Floats]:
+        """By how much each segment is worse than the ``rest`` of the rows, and the variance of that, shape (S, T)."""
+        return self.value[1:] - rest.value[1:], self.variance[1:] + rest.variance[1:]
+
     def levels(self, line: int = 0) -> tuple[Level | None, list[Level]]:
         """The level before :attr:`first` (None: not known), and those from there on, of one line of the arrays."""
         own = (self.rows[line].cumsum() > 0).astype(int) * line  # what is new was part of the label before

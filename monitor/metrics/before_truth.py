@@ -80,7 +80,7 @@ def expected_ece(found: ExpectedOutcomes) -> float | None:
 
 
 REGISTERED = (
-    Metric("expected_accuracy", "Expected accuracy", expected_accuracy, "higher", needs="unresolved"),
-    Metric("expected_overconfidence", "Expected overconfidence", expected_overconfidence, "lower", needs="unresolved"),
-    Metric("expected_ece", "Expected calibration error before the truth", expected_ece, "lower", needs="unresolved"),
+    Metric("expected_accuracy", "Expected accuracy", expected_accuracy, "higher"),
+    Metric("expected_overconfidence", "Expected overconfidence", expected_overconfidence, "lower"),
+    Metric("expected_ece", "Expected calibration error before the truth", expected_ece, "lower"),
 )

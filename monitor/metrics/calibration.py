@@ -274,8 +274,8 @@ CALIBRATION_BANDS = (
 REGISTERED: tuple[Metric, ...] = (
     Metric("ace", "Adaptive calibration error", ace, "lower", CALIBRATION_BANDS),
     Metric("equal_width_ece", "Equal-width calibration error", equal_width_ece, "lower", CALIBRATION_BANDS),
-    of_core("brier_reliability", "Reliability", reliability_core, "lower", needs="bins"),
-    of_core("brier_resolution", "Resolution", resolution_core, "higher", needs="bins"),
+    of_core("brier_reliability", "Reliability", reliability_core, "lower"),
+    of_core("brier_resolution", "Resolution", resolution_core, "higher"),
     of_core("brier_uncertainty", "Uncertainty", uncertainty_core, "none"),
     of_core("class_weighted_nll", "Class-weighted log loss", class_weighted_nll_core, "lower"),
 )

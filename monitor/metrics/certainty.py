@@ -69,4 +69,4 @@ STATISTICS: tuple[RowStatistic, ...] = (
     RowStatistic("certainty_divergence", "Divergence", "lower", (hard_confusion, soft_confusion), divergence, True),
     RowStatistic("imcp_area", "IMCP area", "higher", (closeness_sums,), imcp_area),
 )
-REGISTERED: tuple[Metric, ...] = tuple(statistic.metric("rows") for statistic in STATISTICS)
+REGISTERED: tuple[Metric, ...] = tuple(statistic.metric() for statistic in STATISTICS)

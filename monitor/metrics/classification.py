@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.core.counts import Counts, Floats
-from monitor.metrics.definition import Direction, Metric, Needs
+from monitor.metrics.definition import Direction, Metric
 from monitor.metrics.groups import Groups, of_core, over
 
 POSITIVE_WEIGHT = 5.0  # a missed positive (an urgent ticket) is as bad as five wrong alarms
@@ -27,16 +27,14 @@ class Share:
     rows: float
 
 
-def of_share(
-    name: str, title: str, share: Callable[[Counts], Share | None], direction: Direction, needs: Needs = "counts"
-) -> Metric:
+def of_share(name: str, title: str, share: Callable[[Counts], Share | None], direction: Direction) -> Metric:
     """The registry's row of a metric that is a share of rows; None where there are none of which it is."""
 
     def point(counts: Counts) -> float | None:
         found = share(counts)
         return None if found is None else found.value
 
-    return Metric(name, title, point, direction, needs=needs, share=share)
+    return Metric(name, title, point, direction, share=share)
 
 
 def of_decisions(name: str, title: str, core: Callable[[Confusion], Floats], direction: Direction) -> Metric:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from monitor.metrics.names import NEEDS, Needs
+
 Direction = Literal["lower", "higher", "none"]
-Needs = Literal["counts", "bins", "items", "ranked", "ranked_items", "rows", "regression", "unresolved"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,21 +59,25 @@ class Metric:
     point: Callable[[Any], float | None]
     direction: Direction
     bands: tuple[Band, ...] = ()
-    needs: Needs = "counts"
-    rank: int | None = None
     core: Callable[[Any], Any] | None = None
     share: Callable[[Any], Any] | None = None
 
     @property
-    def binned(self) -> bool:
-        """Whether the metric is a function of bins."""
-        return self.needs == "bins"
+    def needs(self) -> Needs:
+        """What the metric is computed from."""
+        return NEEDS[self.name]
+
+    @property
+    def rank(self) -> int | None:
+        """The number of ranks that a metric of ranks reads; None for any other."""
+        _, at, rank = self.name.partition("_at_")
+        return int(rank) if at else None
 
     def reading(self, value: float | None) -> str | None:
         """The meaning of a value by the bands; None without a value or without a band for it.
 
         >>> bands = (Band(0.0, 0.05, "well calibrated"), Band(0.05, 0.10, "somewhat off"))
-        >>> metric = Metric("ece", "Expected calibration error", lambda bins: 0.0, "lower", bands, "bins")
+        >>> metric = Metric("ece", "Expected calibration error", lambda bins: 0.0, "lower", bands)
         >>> metric.reading(0.05), metric.reading(0.07), metric.reading(0.2)
         ('well calibrated', 'somewhat off', None)
         """

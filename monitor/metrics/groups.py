@@ -14,7 +14,8 @@ import numpy as np
 
 from monitor.core.counts import BinCounts, Bools, Counts, Floats, Ints
 from monitor.core.records import ScoreIs
-from monitor.metrics.definition import Band, Direction, Metric, Needs
+from monitor.metrics.definition import Band, Direction, Metric
+from monitor.metrics.names import NEEDS
 
 ROUNDED = 2 * 2.0**-40
 """By how much a row's share of a sum of squares about a mean may differ from it, as engines round to 2^-40."""
@@ -96,12 +97,10 @@ def on_bins(core: Core, bins: BinCounts) -> float | None:
     return number(core(groups_of_bins(bins)))
 
 
-def of_core(
-    name: str, title: str, core: Core, direction: Direction, bands: tuple[Band, ...] = (), needs: Needs = "counts"
-) -> Metric:
+def of_core(name: str, title: str, core: Core, direction: Direction, bands: tuple[Band, ...] = ()) -> Metric:
     """The registry's row of a metric that is a function of groups: of those of counts, or of bins."""
-    on = on_bins if needs == "bins" else on_counts
-    return Metric(name, title, lambda rows: on(core, rows), direction, bands, needs, core=core)
+    on = on_bins if NEEDS[name] == "bins" else on_counts
+    return Metric(name, title, lambda rows: on(core, rows), direction, bands, core=core)
 
 
 def number(value: Floats | float) -> float | None:

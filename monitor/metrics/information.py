@@ -101,5 +101,5 @@ STATISTICS: tuple[RowStatistic, ...] = (
 
 REGISTERED: tuple[Metric, ...] = (
     of_core("mutual_information", "Mutual information", mutual_information_core, "higher"),
-    *(statistic.metric("rows") for statistic in STATISTICS),
+    *(statistic.metric() for statistic in STATISTICS),
 )

@@ -291,10 +291,10 @@ AREAS: Mapping[str, str] = {
 
 
 def _area(name: str, title: str) -> Metric:
-    return Metric(name, title, lambda rows: area_averages(class_areas(rows))[name], "higher", AUC_BANDS, "rows")
+    return Metric(name, title, lambda rows: area_averages(class_areas(rows))[name], "higher", AUC_BANDS)
 
 
 REGISTERED: tuple[Metric, ...] = (
-    *(statistic.metric("rows") for statistic in STATISTICS),
+    *(statistic.metric() for statistic in STATISTICS),
     *(_area(name, title) for name, title in AREAS.items()),
 )

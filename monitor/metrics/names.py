@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from math import inf, log, sqrt
 from typing import Literal
 
-from monitor.metrics.definition import Needs
+Needs = Literal["counts", "bins", "items", "ranked", "ranked_items", "rows", "regression", "unresolved"]
 
 _NAMES: Mapping[Needs, str] = {
     "bins": ("ece mce brier_reliability brier_resolution"),

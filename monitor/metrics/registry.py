@@ -40,8 +40,8 @@ __all__ = [
 _MCE_BANDS = (Band(0.0, 0.15, "acceptable"), Band(0.15, 0.20, "risky"), Band(0.20, 1.0, "critical"))
 
 _CONTRACT = (
-    Metric("ece", "Expected calibration error", calibration.ece, "lower", calibration.CALIBRATION_BANDS, needs="bins"),
-    Metric("mce", "Maximum calibration error", calibration.mce, "lower", _MCE_BANDS, needs="bins"),
+    Metric("ece", "Expected calibration error", calibration.ece, "lower", calibration.CALIBRATION_BANDS),
+    Metric("mce", "Maximum calibration error", calibration.mce, "lower", _MCE_BANDS),
     Metric("brier", "Brier score", calibration.brier, "lower", calibration.BRIER_BANDS),
     Metric("nll", "Log loss", calibration.nll, "lower"),
     Metric("roc_auc", "Area under the ROC curve", discrimination.roc_auc, "higher", discrimination.AUC_BANDS),

@@ -93,4 +93,4 @@ STATISTICS: tuple[RowStatistic, ...] = (
 )
 """``rmse`` and ``mae`` are in units of the number; ``interval_coverage`` should be .95, the others their percent."""
 
-REGISTERED: tuple[Metric, ...] = tuple(statistic.metric("regression") for statistic in STATISTICS)
+REGISTERED: tuple[Metric, ...] = tuple(statistic.metric() for statistic in STATISTICS)

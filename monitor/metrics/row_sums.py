@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from monitor.core.counts import Floats, ProbabilityRows
 from monitor.metrics.calibration import EPSILON
-from monitor.metrics.definition import Direction, Metric, Needs
+from monitor.metrics.definition import Direction, Metric
 from monitor.metrics.names import range_of
 
 Sums = Callable[[Any, int], Floats]
@@ -51,9 +51,9 @@ class RowStatistic:
         least, most = self.range
         return least, min(most, math.log(len(rows.labels))) if self.of_labels else most
 
-    def metric(self, needs: Needs) -> Metric:
+    def metric(self) -> Metric:
         """The statistic's row in the registry."""
-        return Metric(self.name, self.title, self.point, self.direction, needs=needs)
+        return Metric(self.name, self.title, self.point, self.direction)
 
     def point(self, rows: Any) -> float | None:
         """The value over all rows; None if they do not define it."""

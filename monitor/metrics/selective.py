@@ -154,6 +154,6 @@ REGISTERED: tuple[Metric, ...] = (
     of_core("e_aurc", "Excess area under the risk-coverage curve", e_aurc_core, "lower"),
     of_share("automated_accuracy", "Accuracy of the automated part", automated_right, "higher"),
     of_share("share_to_people", "Share sent to people", left_to_people, "lower"),
-    of_share("review_rate", "Share of items sent to people", share_true, "lower", needs="items"),
+    of_share("review_rate", "Share of items sent to people", share_true, "lower"),
     of_core("excess_errors", "Excess errors", excess_errors_core, "lower"),
 )

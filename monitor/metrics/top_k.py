@@ -45,11 +45,11 @@ _KINDS: tuple[tuple[str, str, Callable[[Counts], float | None], Direction, tuple
 )
 REGISTERED: tuple[Metric, ...] = (
     *(
-        Metric(f"{kind}_at_{k}", f"{title}@{k}", point, direction, bands, "ranked", rank=k)
+        Metric(f"{kind}_at_{k}", f"{title}@{k}", point, direction, bands)
         for k in RANKS
         for kind, title, point, direction, bands in _KINDS
     ),
-    *(Metric(f"ndcg_at_{k}", f"nDCG@{k}", precision_at, "higher", needs="ranked_items", rank=k) for k in RANKS),
-    Metric("hamming_loss", "Hamming loss", precision_at, "lower", needs="items"),
-    Metric("subset_loss", "Subset loss", precision_at, "lower", needs="items"),
+    *(Metric(f"ndcg_at_{k}", f"nDCG@{k}", precision_at, "higher") for k in RANKS),
+    Metric("hamming_loss", "Hamming loss", precision_at, "lower"),
+    Metric("subset_loss", "Subset loss", precision_at, "lower"),
 )

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
-from monitor.inference.levels import increase_detectable, interval
+from monitor.inference.levels import detectable_change, interval
 from monitor.metrics.registry import CONTRACT, METRICS, range_of
 from tests.fakes.changes import increase_test
 from tests.fakes.one_table import level_detectable, level_p
 
 # those with a law in closed form; the others are drawn
-NAMES = [*(name for name in CONTRACT if not METRICS[name].binned), "precision", "recall", "f1"]
+NAMES = [*(name for name in CONTRACT if METRICS[name].needs != "bins"), "precision", "recall", "f1"]
 LIMITS = dict.fromkeys(METRICS, (0.0, 1.0)) | {"nll": (0.0, 35.0), "overconfidence": (-1.0, 1.0)}
 
 SCORES = st.sampled_from([0.0, 0.1, 0.10001, 0.5, 0.50004, 0.9, 1.0]) | st.integers(1, 99_999).map(
@@ -46,7 +46,7 @@ def test_every_value_is_none_or_within_the_range_of_its_metric(counts: Counts) -
     bins = bin_counts(counts, equal_frequency_edges(counts, 5))
     for name, metric in METRICS.items():
         if metric.needs in ("counts", "bins"):
-            value = metric.point(bins if metric.binned else counts)
+            value = metric.point(bins if metric.needs == "bins" else counts)
             low, high = range_of(name)
             rounding = 0.0 if name in CONTRACT else 1e-12  # sums of many terms may end a last digit outside
             assert value is None or low - rounding <= value <= high + rounding
@@ -94,7 +94,7 @@ def test_an_increase_has_numbers_where_both_windows_define_the_metric(window: Co
             assert found.high is not None
             assert 0 <= (found.p_value or 0.0) <= 1
             assert found.low - 1e-12 <= found.change <= found.high + 1e-12
-        distance = increase_detectable(name, window, baseline, 0.01)
+        distance = detectable_change(name, window, baseline, 0.01)
         assert distance is None or 0 <= distance < math.inf
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from monitor.core.baseline import ROLLING, Baseline
 from monitor.core.counts import Counts, Floats, bin_counts, equal_frequency_edges
 from monitor.core.records import ShiftResult, Subject, Window
-from monitor.evaluation.shift.distances import jensen_shannon, wasserstein
+from monitor.evaluation.shift.distances import jensen_shannon, stability_index, wasserstein
 from monitor.inference.tails import contingency, kolmogorov
 
 LEAST_DEVIATION = 0.001  # as Evidently: scores that are all alike have no deviation to divide by
@@ -85,16 +85,17 @@ def psi(window: Counts, baseline: Counts, bins: int = PSI_BINS) -> Effect:
     thin = _too_thin(window, baseline)
     if thin is not None:
         return thin
+    table = _in_bins(window, baseline, bins)
+    filled = table.shape[1]
+    expected = (filled - 1) * (1.0 / window.effective_rows + 1.0 / baseline.effective_rows)
+    return Effect(stability_index(table), None, {"bins": filled, "if_unchanged": expected})
+
+
+def _in_bins(window: Counts, baseline: Counts, bins: int) -> Floats:
+    """The effective rows of both in the baseline's quantile bins, shape (2, M)."""
     edges = equal_frequency_edges(baseline, bins)
-    p, q = (_smoothed_shares(counts, edges) for counts in (window, baseline))
-    expected = (len(edges) - 1) * (1.0 / window.effective_rows + 1.0 / baseline.effective_rows)
-    return Effect(float(np.sum((p - q) * np.log(p / q))), None, {"bins": len(edges), "if_unchanged": expected})
-
-
-def _smoothed_shares(counts: Counts, edges: Sequence[int]) -> Floats:
-    weights = bin_counts(counts, edges).w
-    effective = weights / weights.sum() * counts.effective_rows + 0.5
-    return np.asarray(effective / effective.sum())
+    sides = ((bin_counts(counts, edges).w, counts.effective_rows) for counts in (window, baseline))
+    return np.array([weight / weight.sum() * rows for weight, rows in sides])
 
 
 def score_wasserstein(window: Counts, baseline: Counts) -> Effect:
@@ -116,14 +117,8 @@ def score_jensen_shannon(window: Counts, baseline: Counts, bins: int = PSI_BINS)
     thin = _too_thin(window, baseline)
     if thin is not None:
         return thin
-    edges = equal_frequency_edges(baseline, bins)
-    weights = [bin_counts(counts, edges).w for counts in (window, baseline)]
-    now, then = (
-        weight / weight.sum() * counts.effective_rows
-        for weight, counts in zip(weights, (window, baseline), strict=True)
-    )
-    distance, p_value = jensen_shannon((now, then))
-    return Effect(distance, p_value, {"bins": len(edges)})
+    table = _in_bins(window, baseline, bins)
+    return Effect(*jensen_shannon(table), {"bins": table.shape[1]})
 
 
 def chi_square(

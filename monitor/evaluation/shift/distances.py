@@ -60,8 +60,14 @@ def _bridge_moments(level: Floats, steps: Floats) -> tuple[float, float, float]:
     return mean, float(steps @ of_sizes @ steps), float(steps @ covariance @ steps)
 
 
-def jensen_shannon(counts: tuple[Floats, Floats]) -> tuple[float, float]:
-    """(distance, p-value) of two rows of effective counts, shape (K,): sqrt of the divergence, natural logarithm.
+def stability_index(table: Floats) -> float:
+    """The population stability index sum (p - q) ln(p / q) of a table of two rows, half a row added to every cell."""
+    p, q = (table + 0.5) / (table + 0.5).sum(axis=1, keepdims=True)
+    return float(np.sum((p - q) * np.log(p / q)))
+
+
+def jensen_shannon(counts: Floats) -> tuple[float, float]:
+    """(distance, p-value) of two rows of effective counts, shape (2, K): sqrt of the divergence, natural logarithm.
 
     If nothing has changed, 8 divergence / (1/n1 + 1/n2) is chi-square with K - 1 degrees of freedom.
     """

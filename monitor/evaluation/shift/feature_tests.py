@@ -9,7 +9,7 @@ import scipy  # submodules are loaded at first use, and most commands never use 
 
 from monitor.core.counts import Floats
 from monitor.evaluation.shift.counts_tests import LEAST_DEVIATION, PSI_BINS, Effect
-from monitor.evaluation.shift.distances import jensen_shannon, wasserstein
+from monitor.evaluation.shift.distances import jensen_shannon, stability_index, wasserstein
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,10 +28,12 @@ def column_tests(now: pd.Series[Any], then: pd.Series[Any], kind: Kind) -> list[
         values = now.dropna().to_numpy(dtype=float), then.dropna().to_numpy(dtype=float)
         found = scipy.stats.ks_2samp(*values, method="asymp")
         table = _deciles(*values)
-        ks, distance = Effect(float(found.statistic), float(found.pvalue)), _wasserstein(*values)
-        return [("ks", ks), ("psi", _psi(table)), ("wasserstein", distance), ("jensen_shannon", _jensen_shannon(table))]
-    table = _categories(now.dropna(), then.dropna())
-    return [("chi_square", chi_square(table)), ("psi", _psi(table)), ("jensen_shannon", _jensen_shannon(table))]
+        own = [("ks", Effect(float(found.statistic), float(found.pvalue))), ("wasserstein", _wasserstein(*values))]
+    else:
+        table = _categories(now.dropna(), then.dropna())
+        own = [("chi_square", chi_square(table))]
+    of_table = [("psi", Effect(stability_index(table), None)), ("jensen_shannon", Effect(*jensen_shannon(table)))]
+    return [own[0], of_table[0], *own[1:], of_table[1]]
 
 
 def _wasserstein(now: Floats, then: Floats) -> Effect:
@@ -41,10 +43,6 @@ def _wasserstein(now: Floats, then: Floats) -> Effect:
     shares = sides[0] / len(now), sides[1] / len(then)
     distance, p_value = wasserstein(values, shares, (len(now), len(then)))
     return Effect(distance / max(float(np.std(then)), LEAST_DEVIATION), p_value)
-
-
-def _jensen_shannon(table: Floats) -> Effect:
-    return Effect(*jensen_shannon((table[0], table[1])))
 
 
 def _deciles(now: Floats, then: Floats) -> Floats:
@@ -63,12 +61,6 @@ def _categories(now: pd.Series[Any], then: pd.Series[Any]) -> Floats:
     """How often each side has each value, shape (2, values)."""
     names, sides = values_of(now, then), (now.value_counts(), then.value_counts())
     return np.array([[side.get(name, 0) for name in names] for side in sides], dtype=float)
-
-
-def _psi(table: Floats) -> Effect:
-    """The population stability index of a table of two rows; half a row is added to every cell."""
-    shares = (table + 0.5) / (table + 0.5).sum(axis=1, keepdims=True)
-    return Effect(float(np.sum((shares[0] - shares[1]) * np.log(shares[0] / shares[1]))), None)
 
 
 def chi_square(table: Floats) -> Effect:

@@ -13,7 +13,7 @@ from monitor.metrics.calibration import brier, ece, mce, nll, overconfidence
 from monitor.metrics.discrimination import pr_auc, roc_auc
 from monitor.metrics.registry import CONTRACT, METRICS
 
-UNBINNED = [name for name in CONTRACT if not METRICS[name].binned]
+UNBINNED = [name for name in CONTRACT if METRICS[name].needs != "bins"]
 OF_COUNTS = [metric for metric in METRICS.values() if metric.needs in ("counts", "bins")]
 
 
@@ -98,7 +98,7 @@ def test_without_rows_every_metric_is_none() -> None:
     empty = counts_from_rows([], [])
     none = np.zeros(1)
     bins = BinCounts(np.array([CELLS]), none.astype(np.int64), none, none, none, none)
-    found = {m.name: m.point(bins if m.binned else empty) for m in OF_COUNTS}
+    found = {m.name: m.point(bins if m.needs == "bins" else empty) for m in OF_COUNTS}
     assert found == dict.fromkeys(m.name for m in OF_COUNTS)
 
 
