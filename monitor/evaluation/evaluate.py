@@ -208,25 +208,24 @@ def verdicts_of(
         for label in subjects(data, source)
         if rule.applies_to(data.name, label, critical=source.is_critical(label))
     ]
-    rolling: dict[str | None, Baseline] = {}
+    most = windows_pooled(rule, config, data.current.window)
     if rule.rolls:
-        before = data.earlier[: rule.reference_weeks]
         compared = subjects(data, source) if rule.is_of_mix else labels
+        before = data.earlier[: rule.reference_weeks]
         rolling = rolling_baselines(data.name, compared, before, data.baselines, config.evaluation)
         shifts = tuple(source_shifts(data.name, data.current.window, data.current.labels, rolling)) if rule.test else ()
-    most = windows_pooled(rule, config, data.current.window)
     rule_inputs = [with_maturity(rule, input_of(data, label, shifts, most), data.current) for label in labels]
-    rule_inputs = [
-        against_weeks_before(rule, each, rolling)
-        if rule.rolls
-        else against_baseline(rule, each, data.references, source)
-        for each in rule_inputs
-    ]
-    if not rule.rolls:
-        rule_inputs = [with_labels_pinned(rule, each, data.baselines) for each in rule_inputs]
-    if rule.compares and not rule.rolls:
-        known = correlations_for(rule, data.baselines)
-        rule_inputs = [replace(each, week_correlation=known.get(each.subject.label, 0.0)) for each in rule_inputs]
+    if rule.rolls:
+        rule_inputs = [against_weeks_before(rule, each, rolling) for each in rule_inputs]
+    else:
+        known = correlations_for(rule, data.baselines) if rule.compares else {}
+        rule_inputs = [
+            replace(
+                with_labels_pinned(rule, against_baseline(rule, each, data.references, source), data.baselines),
+                week_correlation=known.get(each.subject.label, 0.0),
+            )
+            for each in rule_inputs
+        ]
     nothing_known = data.problem is not None or not (data.current.labels or set(subjects(data, source)) - {None})
     if not labels and nothing_known and rule.match.source in (None, data.name):
         # no label is known: one verdict on the source says that it was not evaluated
