@@ -18,7 +18,7 @@ from scipy.special import ndtr
 
 from monitor.core.counts import BinCounts, Counts
 from monitor.core.promises import APART, Promise
-from monitor.inference.tails import chi_square
+from monitor.inference.tails import chi_square, contingency
 
 Floats = npt.NDArray[np.float64]
 
@@ -79,8 +79,8 @@ def class_mix(window: BinCounts, baseline: BinCounts, recent: BinCounts | None =
     if not (now.sum(axis=1) > 0).all() or not (then.sum(axis=1) > 0).all():
         return None
     share_now, share_then, share_lately = (float(each[0].sum() / each.sum()) for each in (now, then, lately))
-    statistic, freedom = _table(np.array([lately.sum(axis=1), then.sum(axis=1)]))
-    fit = [_table(_merged(np.array([now[k], then[k]]))) for k in (0, 1)]
+    statistic, freedom = contingency(np.array([lately.sum(axis=1), then.sum(axis=1)]))
+    fit = [contingency(_merged(np.array([now[k], then[k]]))) for k in (0, 1)]
     moved, error = moved_share(lately.sum(axis=0), then)
     nearest = float(np.clip(share_now, share_then + moved - WITHIN * error, share_then + moved + WITHIN * error))
     towards = math.copysign(1.0, share_lately - share_then)
@@ -167,16 +167,9 @@ def _merged(table: Floats) -> Floats:
     return np.array(found).T
 
 
-def _table(table: Floats) -> tuple[float, int]:
-    """The chi-square statistic of homogeneity of a table of two rows, and its degrees of freedom."""
-    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True) / table.sum()
-    parts = np.divide((table - expected) ** 2, expected, out=np.zeros_like(table), where=expected > 0)
-    return float(parts.sum()), max(0, int((table.sum(axis=0) > 0).sum()) - 1)
-
-
 def alike(table: Floats) -> float:
     """The p-value for rows of a table (2, K) that are samples of one distribution; 1 where too few rows tell."""
-    statistic, freedom = _table(_merged(table))
+    statistic, freedom = contingency(_merged(table))
     return _p_value(statistic, freedom) if freedom else 1.0
 
 

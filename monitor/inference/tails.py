@@ -47,18 +47,19 @@ def pearson3(value: float, skewness: float) -> float:
     return float(gammaincc(shape, above_least)) if above_least > 0 else 1.0
 
 
-def contingency(table: Floats) -> tuple[float, float]:
-    """Pearson's chi-square of a table (R, C), without correction, and its p-value, as ``chi2_contingency`` has them.
+def contingency(table: Floats) -> tuple[float, int]:
+    """Pearson's chi-square of a table (R, C), without correction, and its degrees of freedom; empty columns are none.
 
-    Every row and column must have a sum above 0.
+    Both are as ``chi2_contingency`` has them.
 
-    >>> statistic, p_value = contingency(np.array([[10.0, 20.0], [20.0, 10.0]]))
-    >>> round(statistic, 4), round(p_value, 4)
-    (6.6667, 0.0098)
+    >>> statistic, freedom = contingency(np.array([[10.0, 20.0, 0.0], [20.0, 10.0, 0.0]]))
+    >>> round(statistic, 4), freedom, round(chi_square(statistic, freedom), 4)
+    (6.6667, 1, 0.0098)
     """
-    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0, keepdims=True) / table.sum()
-    statistic = ((table - expected) ** 2 / expected).ravel().sum()
-    return float(statistic), chi_square(statistic, (table.shape[0] - 1) * (table.shape[1] - 1))
+    columns = table.sum(axis=0)
+    expected = table.sum(axis=1, keepdims=True) * columns / table.sum()
+    parts = np.divide((table - expected) ** 2, expected, out=np.zeros_like(table), where=expected > 0)
+    return float(parts.sum()), (len(table) - 1) * max(0, int((columns > 0).sum()) - 1)
 
 
 def jensen_shannon(one: Floats, other: Floats) -> float:

@@ -18,7 +18,7 @@ from monitor.core.baseline import ROLLING, Baseline
 from monitor.core.counts import Counts, Floats, bin_counts, equal_frequency_edges
 from monitor.core.records import ShiftResult, Subject, Window
 from monitor.evaluation.shift.distances import jensen_shannon, stability_index, wasserstein
-from monitor.inference.tails import contingency, kolmogorov
+from monitor.inference import tails
 
 LEAST_DEVIATION = 0.001  # as Evidently: scores that are all alike have no deviation to divide by
 MIN_ROWS = 100  # effective rows on either side; below that an effect size is mostly noise
@@ -60,7 +60,7 @@ def ks(window: Counts, baseline: Counts) -> Effect:
     cells = _cells_of_both(window, baseline)
     gap = np.abs(_distribution(window, cells) - _distribution(baseline, cells))
     n1, n2 = window.effective_rows, baseline.effective_rows
-    p_value = kolmogorov(float(gap.max()), round(n1 * n2 / (n1 + n2)))
+    p_value = tails.kolmogorov(float(gap.max()), round(n1 * n2 / (n1 + n2)))
     return Effect(float(gap.max()), p_value, {"at_score": float(cells[int(gap.argmax())]) / 10_000})
 
 
@@ -148,7 +148,7 @@ def chi_square(
     merged, kept = _merge_rare(table, names)
     if merged.shape[1] < 2:
         return Effect(None, None, {"reason": "one_label"})
-    statistic, p_value = contingency(merged)
+    statistic, freedom = tails.contingency(merged)
     shares = merged / merged.sum(axis=1, keepdims=True)
     moved = shares[0] - shares[1]
     worst = int(np.abs(moved).argmax())
@@ -158,7 +158,7 @@ def chi_square(
         "moved_by": float(moved[worst]),
         "merged": [n for n in names if n not in kept],
     }
-    return Effect(float(np.sqrt(statistic / merged.sum())), p_value, detail)
+    return Effect(float(np.sqrt(statistic / merged.sum())), tails.chi_square(statistic, freedom), detail)
 
 
 def _effective_rows(labels: Sequence[Counts | None], of: MixOf, whole: Counts | None) -> Floats:

@@ -38,7 +38,8 @@ def test_the_tail_of_chi_square_is_scipys(freedom: int) -> None:
 def test_tables_and_adjusted_p_values_are_scipys(columns: int) -> None:
     table = 1 + 1e4 * np.random.default_rng(columns).random((2, columns))
     found = scipy.stats.chi2_contingency(table, correction=False)
-    assert tails.contingency(table) == (found.statistic, found.pvalue)
+    statistic, freedom = tails.contingency(table)
+    assert (statistic, tails.chi_square(statistic, freedom)) == (found.statistic, found.pvalue)
     assert tails.jensen_shannon(*table) == scipy.spatial.distance.jensenshannon(*table)
     p_values = [*(table[0] / 1e5).tolist(), 0.05, 0.05]
     assert tails.benjamini_hochberg(p_values).tolist() == scipy.stats.false_discovery_control(p_values).tolist()
