@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,6 @@ from scipy.special import erf, ndtr
 from monitor.core.counts import BinCounts, Bools, Floats, Ints
 from monitor.inference.binomial import absolute_moments
 from monitor.inference.search import crossing, scaled
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 ROUNDING = 1e-9  # a gap below this is rounding of sums, not a gap
 EXACT_BELOW = 50.0  # the variance n p (1 - p) of a bin's hits below which no expansion is used
@@ -44,14 +41,15 @@ _ROOT_TWO_OVER_PI = np.sqrt(2 / np.pi)
 _ROOT_TWO_PI = np.sqrt(2 * np.pi)
 
 
-R = TypeVar("R", bound="DataclassInstance")
+R = TypeVar("R")
 
 
 def each_at(record: R, rows: npt.ArrayLike) -> R:
     """The record with these indices of the first axis of all of its arrays, in this order; an index may repeat."""
-    index = np.asarray(rows)
-    parts = (getattr(record, each.name) for each in fields(record))
-    return type(record)(*(part[index] if isinstance(part, np.ndarray) else each_at(part, index) for part in parts))
+    whole: Any = record
+    index, parts = np.asarray(rows), (getattr(whole, each.name) for each in fields(whole))
+    taken: R = type(whole)(*(part[index] if isinstance(part, np.ndarray) else each_at(part, index) for part in parts))
+    return taken
 
 
 @dataclass(frozen=True, slots=True, eq=False)
