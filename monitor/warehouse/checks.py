@@ -24,8 +24,8 @@ from monitor.config.relation import (
 )
 from monitor.core.wording import clean
 from monitor.warehouse.dates import form_of, in_words, remedy_for
-from monitor.warehouse.dialects import NUMERIC, Dialect, Kind
-from monitor.warehouse.relation import RelationProblem
+from monitor.warehouse.dialects import NUMERIC, Dialect, Expression, Kind
+from monitor.warehouse.relation import RelationError, RelationProblem
 
 REQUIRED = ("item", "label", "score", "actual", "resolved_at")
 OPTIONAL = ("predicted", "predicted_at", "model_version", "cluster", "weight")
@@ -42,6 +42,22 @@ NUMBERS_OPTIONAL = ("label", "predicted_at", "model_version", "weight")
 
 
 Columns = list[tuple[str, Kind]]
+Typed = tuple[Expression, Kind]
+"""A value of a statement, and its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A source, and the connection by which its relations are looked at."""
+
+    connection: sa.Connection
+    name: str
+    source: SourceConfig
+    dialect: Dialect
+
+    def problem(self, found: str, remedy: str) -> RelationProblem:
+        """What is wrong with a relation of the source, and what to do."""
+        return RelationProblem(self.name, found, remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +127,18 @@ class Layout:
     relation: FromClause
     columns: Mapping[str, Column]
 
-    def has(self, name: str) -> bool:
+    def __contains__(self, name: str) -> bool:
         """Whether the relation has that column."""
         return name in self.columns
 
-    def expression(self, name: str) -> sa.ColumnClause[object]:
-        """The column as an expression for statements."""
-        found: sa.ColumnClause[object] = sa.column(self.columns[name].name, _selectable=self.relation)
-        return found
+    def __getitem__(self, name: str) -> Typed:
+        """The column as an expression for statements, and its kind."""
+        column = self.columns[name]
+        return sa.column(column.name, _selectable=self.relation), column.kind
+
+    def expression(self, name: str) -> Expression:
+        """The column as an expression for statements, alone."""
+        return self[name][0]
 
     def numbered(self, *more: sa.ColumnElement[Any]) -> sa.Select[Any]:
         """The rows, with the columns as c0, c1 ... and further ones."""
@@ -141,64 +161,71 @@ def needed(source: SourceConfig) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def parsed(name: str, source: SourceConfig, dialect: Dialect) -> Relation | RelationProblem:
-    """The relation, or the problem why this engine cannot read it."""
+def relation_of(opened: Opened) -> Relation:
+    """The relation of a source. Raises :class:`RelationError` if this engine cannot read it."""
     try:
-        relation = parse_relation(source.relation)
+        relation = parse_relation(opened.source.relation)
     except RelationSyntaxError as error:
-        return RelationProblem(name, f"relation {error}", error.remedy)
-    if isinstance(relation, ParquetFiles | CsvFiles):
-        fault = _fault_of_files(relation, dialect)
-        return RelationProblem(name, *fault) if fault is not None else relation
-    if source.types and not any(is_files(each) for each in source.relations):
-        remedy = "cast them in a view or a SELECT"
-        return RelationProblem(name, "types are of the columns of files, and the relation names none", remedy)
-    if isinstance(relation, TableName) and len(relation.parts) > dialect.name_parts:
-        return RelationProblem(name, f"{source.relation} has too many parts for {dialect.name}", "write schema.table")
-    if isinstance(relation, TableName) and any("." in part for part in relation.parts[:-1]):
-        return RelationProblem(name, f"{source.relation} has a dot within a schema's name", "put a view elsewhere")
+        raise RelationError([opened.problem(f"relation {error}", error.remedy)]) from error
+    fault = _fault_of(relation, opened.source, opened.dialect)
+    if fault is not None:
+        raise RelationError([opened.problem(*fault)])
     return relation
 
 
+def _fault_of(relation: Relation, source: SourceConfig, dialect: Dialect) -> tuple[str, str] | None:
+    """Why a relation cannot be read, and what to do. Web addresses are not checked."""
+    if isinstance(relation, ParquetFiles | CsvFiles):
+        return _fault_of_files(relation, dialect)
+    if source.types and not any(map(is_files, source.relations)):
+        return "types are of the columns of files, and the relation names none", "cast them in a view or a SELECT"
+    if isinstance(relation, TableName) and len(relation.parts) > dialect.name_parts:
+        return f"{source.relation} has too many parts for {dialect.name}", "write schema.table"
+    if isinstance(relation, TableName) and any("." in part for part in relation.parts[:-1]):
+        return f"{source.relation} has a dot within a schema's name", "put a view elsewhere"
+    return None
+
+
 def _fault_of_files(files: ParquetFiles | CsvFiles, dialect: Dialect) -> tuple[str, str] | None:
-    """Why files cannot be read, and what to do. Web addresses are not checked."""
     if not dialect.reads_files:
         kind = "Parquet" if isinstance(files, ParquetFiles) else "CSV"
         return f"{dialect.name} cannot read {kind} files", "use DuckDB, or name a table"
-    if "://" in files.path or Path(files.path).is_file():
+    there = "://" in files.path or Path(files.path).is_file()
+    if there or any(iglob(files.path, recursive=True)):  # noqa: PTH207 - absolute patterns
         return None
-    found = next(iglob(files.path, recursive=True), None)  # noqa: PTH207 - absolute patterns
-    return None if found else (f"No files found: {files.path}", "correct the path; it is from where calmon runs")
+    return f"No files found: {files.path}", "correct the path; it is from where calmon runs"
 
 
-def layout_of(
-    connection: sa.Connection, name: str, source: SourceConfig, clause: FromClause, available: Columns, dialect: Dialect
-) -> Layout | list[RelationProblem]:
-    """The columns of a relation that its source uses, or all problems with them; ``available`` are all its columns.
+def layout_of(opened: Opened, relation: Relation, clause: FromClause, available: Columns) -> Layout:
+    """The columns of a relation that its source uses; ``available`` are all its columns.
 
-    Database errors pass through: the caller knows which of them mean that the relation is missing.
+    Raises :class:`RelationError` with all problems with them. Database errors pass through: the caller knows which of
+    them mean that the relation is missing.
     """
+    source = opened.source
     names = (*needed(source), *contract(source).optional)
     found = {wanted: find(source.columns.get(wanted, wanted), available) for wanted in names}
     layout = Layout(clause, {wanted: column for wanted, column in found.items() if column is not None})
     problems = [
-        *_unknown(name, source, available),
-        *_missing(name, source, found, available),
-        *_ambiguous(name, layout, available),
-        *_bytes(name, source, layout, dialect),
-        *_types(connection, name, source, layout, dialect),
+        *_unknown(opened, available),
+        *_missing(opened, found, available),
+        *_ambiguous(opened, layout, available),
+        *_bytes(opened, layout),
+        *_types(opened, layout),
     ]
-    return problems or layout
+    if isinstance(relation, CsvFiles) and not any(found[wanted] for wanted in needed(source)):
+        # one problem for all: their first line may be no line of names
+        wanted = ", ".join(source.columns.get(each, each) for each in needed(source))
+        none = f"the line of names of {relation.path} has none of the columns {wanted}; it has: {_named(available)}"
+        remedy = "begin the file with their names, or say theirs: columns: {item: <its name>}"
+        problems = [opened.problem(none, remedy)]
+    if problems:
+        raise RelationError(problems)
+    return layout
 
 
-def none_named(name: str, source: SourceConfig, relation: Relation, available: Columns) -> list[RelationProblem]:
-    """The one problem of CSV files that have no needed column: their first line may be no line of names."""
-    wanted = [source.columns.get(each, each) for each in needed(source)]
-    if not isinstance(relation, CsvFiles) or any(find(each, available) for each in wanted):
-        return []
-    has = ", ".join(column for column, _ in available)
-    found = f"the line of names of {relation.path} has none of the columns {', '.join(wanted)}; it has: {has}"
-    return [RelationProblem(name, found, "begin the file with their names, or say theirs: columns: {item: <its name>}")]
+def _named(available: Columns) -> str:
+    return ", ".join(column for column, _ in available)
 
 
 def labels_of(pattern: str, columns: Sequence[str]) -> list[str]:
@@ -238,33 +265,32 @@ def find(column_name: str, available: Iterable[tuple[str, Kind]]) -> Column | No
     return close[0] if exact or len(close) == 1 else None
 
 
-def _unknown(name: str, source: SourceConfig, available: Columns) -> Iterator[RelationProblem]:
+def _unknown(opened: Opened, available: Columns) -> Iterator[RelationProblem]:
+    source = opened.source
     columns_of_contract = contract(source)
     canonical_names = (*columns_of_contract.required, *columns_of_contract.optional)
     known = {*canonical_names, *source.latest_by, *source.agreement_by, *source.segments, *source.features}
     for canonical in source.columns:
         if canonical not in known:
             remedy = f"use one of {', '.join(canonical_names)}, or a name under segments or features"
-            yield RelationProblem(name, f"columns maps {canonical!r}, which the monitor does not know", remedy)
-    has = [column for column, _ in available]
+            yield opened.problem(f"columns maps {canonical!r}, which the monitor does not know", remedy)
+    has = {column.casefold() for column, _ in available}
     for named in source.types:
-        if source.columns.get(named, named).casefold() not in map(str.casefold, has):
-            yield RelationProblem(
-                name, f"types names {named}, which the files do not have", f"there are: {', '.join(has)}"
-            )
+        if source.columns.get(named, named).casefold() not in has:
+            there_are = f"there are: {_named(available)}"
+            yield opened.problem(f"types names {named}, which the files do not have", there_are)
 
 
-def _missing(
-    name: str, source: SourceConfig, found: Mapping[str, Column | None], available: Columns
-) -> Iterator[RelationProblem]:
+def _missing(opened: Opened, found: Mapping[str, Column | None], available: Columns) -> Iterator[RelationProblem]:
+    source = opened.source
     required = needed(source)
     for wanted, column in found.items():
         if column is None and (wanted in required or wanted in source.columns):
             expected = source.columns.get(wanted, wanted)
             called = expected if expected == wanted else f"{expected} (for {wanted})"
-            has = ", ".join(column_name for column_name, _ in available)
-            remedy = f"add it to the relation, or write columns: {{{wanted}: <its name>}}; there are: {has}"
-            yield RelationProblem(name, f"column {called} is missing{_why(wanted, source)}", remedy)
+            there_are = f"there are: {_named(available)}"
+            remedy = f"add it to the relation, or write columns: {{{wanted}: <its name>}}; {there_are}"
+            yield opened.problem(f"column {called} is missing{_why(wanted, source)}", remedy)
 
 
 def _why(wanted: str, source: SourceConfig) -> str:
@@ -281,63 +307,62 @@ def _why(wanted: str, source: SourceConfig) -> str:
     return ", which features names" if wanted in source.features else ""
 
 
-def _ambiguous(name: str, layout: Layout, available: Columns) -> Iterator[RelationProblem]:
+def _ambiguous(opened: Opened, layout: Layout, available: Columns) -> Iterator[RelationProblem]:
     times = Counter(column for column, _ in available)
     for column in dict.fromkeys(column.name for column in layout.columns.values()):
         if times[column] > 1:
             remedy = "give one of them another name in the SELECT"
-            yield RelationProblem(name, f"column {column} is there {times[column]} times", remedy)
+            yield opened.problem(f"column {column} is there {times[column]} times", remedy)
 
 
 _TEXTS = ("item", "label", "predicted_label", "true_label", "cluster", "model_version")
 _DECODED = {"duckdb": "decode({})", "postgresql": "convert_from({}, 'UTF8')"}
 
 
-def _bytes(name: str, source: SourceConfig, layout: Layout, dialect: Dialect) -> Iterator[RelationProblem]:
+def _bytes(opened: Opened, layout: Layout) -> Iterator[RelationProblem]:
     """The columns of names that are bytes: as text they would be names such as r\\xC3\\xBCck."""
-    for wanted in (*_TEXTS, *source.segments):
-        if layout.has(wanted) and layout.columns[wanted].kind == "bytes":
+    for wanted in (*_TEXTS, *opened.source.segments):
+        if wanted in layout and layout.columns[wanted].kind == "bytes":
             column = layout.columns[wanted].name
-            decoded = _DECODED.get(dialect.name, "{} as text").format(column)
+            decoded = _DECODED.get(opened.dialect.name, "{} as text").format(column)
             remedy = f"decode it in a view or a SELECT: {decoded}"
-            yield RelationProblem(name, f"column {column} ({wanted}) is bytes, no text", remedy)
+            yield opened.problem(f"column {column} ({wanted}) is bytes, no text", remedy)
 
 
-def _types(
-    connection: sa.Connection, name: str, source: SourceConfig, layout: Layout, dialect: Dialect
-) -> Iterator[RelationProblem]:
+def _types(opened: Opened, layout: Layout) -> Iterator[RelationProblem]:
+    source, quoted = opened.source, opened.connection.dialect.identifier_preparer.quote
     wants = contract(source)
-    for wanted in (number for number in wants.numbers if layout.has(number)):
+    for wanted in (number for number in wants.numbers if number in layout):
         column = layout.columns[wanted]
-        kind = seen_kind(connection, layout, wanted, dialect)
+        kind = seen_kind(opened, layout, wanted)
         if kind not in (*NUMERIC, "unknown") and not (kind == "boolean" and wanted in wants.booleans):
-            remedy = to_make_a_number(source, connection.dialect.identifier_preparer.quote(column.name))
-            example = _example(connection, layout, wanted, dialect) if kind == "text" else None
+            remedy = to_make_a_number(source, quoted(column.name))
+            example = _example(opened, layout, wanted) if kind == "text" else None
             such = "" if example is None else f", such as {clean(str(example), 40)}"
             shown = f"{'no number' if kind == 'other' else kind}{such}"
-            yield RelationProblem(name, f"column {column.name} ({wanted}) is {shown}", remedy)
+            yield opened.problem(f"column {column.name} ({wanted}) is {shown}", remedy)
     waiting = () if source.unresolved is None else ("predicted_at",)
     for wanted in dict.fromkeys(("resolved_at", source.window_on, *waiting)):
-        if layout.has(wanted) and layout.columns[wanted].kind not in dialect.date_kinds:
-            yield _no_date(connection, name, layout, wanted, dialect)
+        if wanted in layout and layout.columns[wanted].kind not in opened.dialect.date_kinds:
+            yield _no_date(opened, layout, wanted)
 
 
-def _no_date(connection: sa.Connection, name: str, layout: Layout, wanted: str, dialect: Dialect) -> RelationProblem:
+def _no_date(opened: Opened, layout: Layout, wanted: str) -> RelationProblem:
     """A column that is no date, with the form of one of its values, and what makes a date of it."""
-    column = layout.columns[wanted]
-    example = _example(connection, layout, wanted, dialect)
+    column, dialect = layout.columns[wanted], opened.dialect
+    example = _example(opened, layout, wanted)
     shown = "" if form_of(example) is None else f": {clean(str(example))}, {in_words(example)}"
     known = example is not None and dialect.name in ("duckdb", "postgresql")
     remedy = (
         remedy_for(example, column.name, dialect.name, is_text=column.kind == "text") if known else dialect.date_remedy
     )
-    return RelationProblem(name, f"column {column.name} ({wanted}) is {column.kind}, no date{shown}", remedy)
+    return opened.problem(f"column {column.name} ({wanted}) is {column.kind}, no date{shown}", remedy)
 
 
-def _example(connection: sa.Connection, layout: Layout, wanted: str, dialect: Dialect) -> Any:
+def _example(opened: Opened, layout: Layout, wanted: str) -> Any:
     value = layout.expression(wanted)
-    some = sa.select(dialect.text(value)).select_from(layout.relation).where(value.is_not(None)).limit(1)
-    return connection.execute(some).scalar()
+    some = sa.select(opened.dialect.text(value)).select_from(layout.relation).where(value.is_not(None)).limit(1)
+    return opened.connection.execute(some).scalar()
 
 
 def to_make_a_number(source: SourceConfig, column: str) -> str:
@@ -350,9 +375,9 @@ def to_make_a_number(source: SourceConfig, column: str) -> str:
     )
 
 
-def seen_kind(connection: sa.Connection, layout: Layout, wanted: str, dialect: Dialect) -> Kind:
+def seen_kind(opened: Opened, layout: Layout, wanted: str) -> Kind:
     """The kind of a column. If the engine declares none, but the column holds text only: text."""
-    kind = layout.columns[wanted].kind
-    if kind == "unknown" and dialect.only_text(connection, layout.relation, layout.expression(wanted)):
+    column, kind = layout[wanted]
+    if kind == "unknown" and opened.dialect.only_text(opened.connection, layout.relation, column):
         return "text"
     return kind

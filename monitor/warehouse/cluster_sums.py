@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, Subquery
 
 from monitor.core.records import WHERES
-from monitor.warehouse.dialects import ONE, ZERO, Expression
+from monitor.warehouse.dialects import ONE, ZERO, Expression, labelled
 from monitor.warehouse.row_levels import RowLevels
 
 
@@ -37,17 +37,17 @@ class ClusterStatements(RowLevels):
         With ``labels``, which are those of the rows, ``again`` is 0 only if no (item, label) repeats.
         """
         facts = self._item_facts()
-        values = ({"w": sa.func.max(facts.c.w)} if self.layout.has("weight") else {}) | self._item_values(facts)
+        values = ({"w": sa.func.max(facts.c.w)} if "weight" in self.layout else {}) | self._item_values(facts)
         if labels:
             values["again"] = self.dialect.repeats(facts.c.label, labels)
-        more = [value.label(name) for name, value in values.items()]
+        more = labelled(values)
         items = self._clusters(facts, ("item",), {"rows_": self._residual(facts)}, more)
         totals = self._item_totals(items) | ({"again": sa.func.sum(items.c.again)} if labels else {})
-        return sa.select(*(value.label(name) for name, value in totals.items()))
+        return sa.select(*labelled(totals))
 
     def _item_totals(self, items: Subquery) -> dict[str, Expression]:
         """The sums over items."""
-        weighted, exact = self.layout.has("weight"), self.dialect.exact_sum
+        weighted, exact = "weight" in self.layout, self.dialect.exact_sum
         sums: dict[str, Expression] = dict.fromkeys(("n", "w", "w2"), sa.func.count())
         if weighted:
             sums |= {"w": exact(items.c.w, bounded=False), "w2": exact(items.c.w * items.c.w, bounded=False)}
@@ -71,7 +71,7 @@ class ClusterStatements(RowLevels):
         columns = {"w": sa.func.max(facts.c.w), **self._item_values(facts)}
         if "cluster" in facts.c:
             columns["cluster"] = sa.func.max(self.dialect.ordered(facts.c.cluster))
-        named = [column.label(name) for name, column in columns.items()]
+        named = labelled(columns)
         return sa.select(facts.c.item, *named).group_by(facts.c.item).subquery("items")
 
     def _item_facts(self) -> Subquery:
@@ -134,7 +134,7 @@ class ClusterStatements(RowLevels):
 
     def _weighted(self, rows: FromClause, value: Expression) -> tuple[Expression, Expression]:
         """A value times the weight, and the weight, which is 1 if the source has none."""
-        return (rows.c.w * value, rows.c.w) if self.layout.has("weight") else (value, ONE)
+        return (rows.c.w * value, rows.c.w) if "weight" in self.layout else (value, ONE)
 
     # --- clusters of any kind
 
@@ -150,7 +150,7 @@ class ClusterStatements(RowLevels):
         inner = self._clusters(facts, within, parts, by_label=by_label)
         keys = [inner.c.label] if by_label else []
         totals = self._cluster_totals(inner, within, parts)
-        return sa.select(*keys, *(value.label(name) for name, value in totals.items())).group_by(*keys)
+        return sa.select(*keys, *labelled(totals)).group_by(*keys)
 
     def _clusters(
         self,
@@ -175,7 +175,7 @@ class ClusterStatements(RowLevels):
 
     def _sums_of_part(self, r: Expression, w: Expression, within: Sequence[str]) -> dict[str, Expression]:
         """The sums over the rows of one cluster."""
-        if self.layout.has("weight"):
+        if "weight" in self.layout:
             products = {"r": r, "rr": r * r, "w": w, "rw": r * w, "ww": w * w}
             return {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
         exact = self.dialect.exact_sum_of_few if "item" in within else partial(self.dialect.exact_sum, bounded=True)
@@ -191,7 +191,7 @@ class ClusterStatements(RowLevels):
             outer |= {f"{part}{name}": value for name, value in self._squares(inner, part, alone).items()}
             of_rows = (f"{part}{name}" for name in ("r", "w", "rr", "rw", "ww"))
             outer |= {name: inner.c[name] for name in of_rows if name in inner.c}
-        names = () if self.layout.has("weight") else ("w", "cc")  # numbers of rows, and their squares
+        names = () if "weight" in self.layout else ("w", "cc")  # numbers of rows, and their squares
         whole = {f"{part}{name}" for part in parts for name in names}
         return {
             name: _sum_of_whole(value) if name in whole else self.dialect.exact_sum(value, bounded=False)
@@ -203,7 +203,7 @@ class ClusterStatements(RowLevels):
 
         Without weights there are no sums rw and ww: they equal r and w.
         """
-        names = {"rw": "rw", "ww": "ww"} if self.layout.has("weight") else {"rw": "r", "ww": "w"}
+        names = {"rw": "rw", "ww": "ww"} if "weight" in self.layout else {"rw": "r", "ww": "w"}
         r, w, rr, rw, ww = (inner.c[f"{part}{names.get(name, name)}"] for name in ("r", "w", "rr", "rw", "ww"))
         pairs = {"aa": (rr, r * r), "aw": (rw, r * w), "cc": (ww, w * w)}
         if alone is None:

@@ -10,7 +10,7 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import ScorePlace
 from monitor.warehouse.cluster_sums import ClusterStatements
-from monitor.warehouse.dialects import EMPTY, ONE, ZERO, Expression
+from monitor.warehouse.dialects import COUNT, EMPTY, ONE, ZERO, Expression, labelled
 from monitor.warehouse.row_levels import LONGEST_LABEL, whole_number
 
 _CELL: Expression = sa.literal_column("109951163.0e0")  # a cell of scores and its square, in steps of 2^-40
@@ -37,10 +37,10 @@ class CountStatements(ClusterStatements):
         place, truth, hit = self._rejected_values(rows)
         named = {"label": self._readable(rows.c.label), "reason": reason, "place": place, "truth": truth, "hit": hit}
         # grouped one level further out, so that PostgreSQL sees each expression once
-        facts = sa.select(*(value.label(name) for name, value in named.items())).where(chosen).subquery("rejected")
+        facts = sa.select(*labelled(named)).where(chosen).subquery("rejected")
         keys = [facts.c[name] for name in ("label", "reason", "place", "truth")]
         hits = self.dialect.exact_sum(facts.c.hit, bounded=True).label("hits")
-        return sa.select(*keys, sa.func.count().label("n"), hits).group_by(*keys)
+        return sa.select(*keys, COUNT, hits).group_by(*keys)
 
     def _readable(self, label: Expression) -> Expression:
         """The label; NULL if it is empty or too long."""
@@ -81,13 +81,13 @@ class CountStatements(ClusterStatements):
         """(n): how many values a segment has among the sound rows; where they are more than ``limit``, n is too."""
         value = self._sound().c[self._segment_key(segment)]
         values = sa.select(value).distinct().limit(limit + 1).subquery("segment_values")
-        return sa.select(sa.func.count().label("n")).select_from(values)
+        return sa.select(COUNT).select_from(values)
 
     def _sums(self, facts: Subquery, of_group: Expression) -> list[sa.Label[Any]]:
         """The sums of each group, all rows of which are in the cell ``of_group``."""
         w, s, y = facts.c.w, facts.c.s, facts.c.y
         sums: dict[str, Expression]
-        if self.layout.has("weight"):
+        if "weight" in self.layout:
             products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
             products |= {} if self._whole_outcomes else {"wy2": w * y * y}
             sums = {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
@@ -104,4 +104,4 @@ class CountStatements(ClusterStatements):
             else:
                 products = {"wy": y, "wsy": s * y, "wy2": y * y}
                 sums |= {name: exact(value, bounded=True) for name, value in products.items()}
-        return [sa.func.count().label("n"), *(value.label(name) for name, value in sums.items())]
+        return [COUNT, *labelled(sums)]

@@ -52,6 +52,8 @@ ONE: Expression = sa.literal_column("1")
 ZERO: Expression = sa.literal_column("0")
 EMPTY: Expression = sa.literal_column("''")
 HALF: Expression = sa.literal_column("0.5")
+COUNT: sa.Label[Any] = sa.func.count().label("n")
+"""How many rows there are, as n."""
 FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
 BITS = 62
 """How many labels fit, as bits, into one signed whole number of 64 bits."""
@@ -63,6 +65,16 @@ FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 
 """The first and the last date that Python has."""
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _1970_PLAIN = datetime(1970, 1, 1)  # noqa: DTZ001 - to be compared with dates that have no time zone either
+
+
+def labelled(columns: Mapping[str, Expression]) -> list[sa.Label[Any]]:
+    """Columns of a statement under their names."""
+    return [value.label(name) for name, value in columns.items()]
+
+
+def place_over(*, order_by: Sequence[Expression], partition_by: Any = None) -> Expression:
+    """The place of a row by an order, from 1, among all rows or those of its part."""
+    return sa.func.row_number().over(partition_by=partition_by, order_by=order_by)
 
 
 def literal_of(text: str) -> Expression:

@@ -11,12 +11,11 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
-from monitor.config.model import SourceConfig
-from monitor.config.relation import Relation, is_files
-from monitor.warehouse.checks import Layout, find, labels_of, no_labels_of
-from monitor.warehouse.dialects import ONE, ZERO, Dialect, Expression
+from monitor.config.model import TruthConfig
+from monitor.warehouse.checks import Layout, Opened, find, labels_of, no_labels_of, relation_of
+from monitor.warehouse.dialects import COUNT, ONE, ZERO, Expression
 from monitor.warehouse.relation import RelationProblem
-from monitor.warehouse.shapes import joined_layout, read, same, truth_of
+from monitor.warehouse.shapes import joined_layout, read, read_truths, same
 
 MOST_NAMES = 2_000
 """So many of the most frequent names are compared."""
@@ -66,56 +65,47 @@ class Examination:
     no_labels: tuple[str, ...] = ()
 
 
-def examine(
-    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
-) -> Examination:
-    """Examine a source whose relation meets the contract; of one that does not, nothing is known."""
-    found = joined_layout(connection, name, source, relation, dialect)
-    if isinstance(found, list):
-        return Examination()
-    layout, available = found
+def examine(opened: Opened) -> Examination:
+    """Examine a source. Raises :class:`RelationError` if its relation does not meet the contract."""
+    layout, available = joined_layout(opened)
+    columns, wide = [column for column, _ in available], opened.source.wide
     predicted: dict[str, int] = {}
     true: dict[str, int] = {}
-    if layout.has("true_label"):
-        true = _names(connection, layout, "true_label", dialect)
-        column = next((each for each in ("predicted_label", "label") if layout.has(each)), None)
+    if "true_label" in layout:
+        true = _names(opened, layout, "true_label")
+        column = next((each for each in ("predicted_label", "label") if each in layout), None)
         if column is not None:
-            predicted = _names(connection, layout, column, dialect)
-        if source.wide is not None:
-            labels = source.wide.labels or labels_of(source.wide.score, [each for each, _ in available])
-            predicted = dict.fromkeys(labels, 0) | predicted
-    join = join_of(connection, name, source, relation, dialect, closely=True)
-    wide = source.wide
-    aside = () if wide is None or wide.labels else no_labels_of(wide.score, [each for each, _ in available])
-    return Examination(predicted, true, join, tuple(aside))
+            predicted = _names(opened, layout, column)
+        if wide is not None:
+            predicted = dict.fromkeys(wide.labels or labels_of(wide.score, columns), 0) | predicted
+    aside = () if wide is None or wide.labels else no_labels_of(wide.score, columns)
+    return Examination(predicted, true, join_of(opened, closely=True), tuple(aside))
 
 
-def _names(connection: sa.Connection, layout: Layout, column: str, dialect: Dialect) -> dict[str, int]:
+def _names(opened: Opened, layout: Layout, column: str) -> dict[str, int]:
     """The most frequent values of a column of labels, with their rows."""
-    text = dialect.label_text(layout.expression(column), layout.columns[column].kind).label("name")
+    text = opened.dialect.label_text(*layout[column]).label("name")
     values = (
         sa.select(text).select_from(layout.relation).where(layout.expression(column).is_not(None)).subquery("names")
     )
-    rows = sa.func.count().label("n")
+    rows = COUNT
     query = sa.select(values.c.name, rows).group_by(values.c.name).order_by(rows.desc()).limit(MOST_NAMES)
-    return {str(label): int(n) for label, n in connection.execute(query) if label != ""}
+    return {str(label): int(n) for label, n in opened.connection.execute(query) if label != ""}
 
 
-def newest_rows(
-    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
-) -> tuple[int, int]:
+def newest_rows(opened: Opened) -> tuple[int, int]:
     """(replaced, ties): what becomes of rows of which ``latest_by`` takes the newest of each item.
 
     How many are not read since another one is newer, and how many items have several newest ones that differ in what
     was predicted.
     """
-    found = joined_layout(connection, name, source, relation, dialect) if source.latest_by else []
-    if isinstance(found, list):
+    latest_by, dialect = opened.source.latest_by, opened.dialect
+    if not latest_by:
         return 0, 0
-    layout, _ = found
-    within = [layout.expression(each).label(each) for each in ("item", "label") if layout.has(each)]
-    said = next((each for each in ("predicted_label", "score", "confidence") if layout.has(each)), "item")
-    dates = [dialect.instant(layout.expression(each), layout.columns[each].kind) for each in source.latest_by]
+    layout, _ = joined_layout(opened)
+    within = [layout.expression(each).label(each) for each in ("item", "label") if each in layout]
+    said = next((each for each in ("predicted_label", "score", "confidence") if each in layout), "item")
+    dates = [dialect.instant(*layout[each]) for each in latest_by]
     place = sa.func.rank().over(partition_by=within, order_by=[date.desc().nulls_last() for date in dates])
     value = dialect.ordered(dialect.text(layout.expression(said))).label("said")
     rows = sa.select(*within, value, place.label("place")).select_from(layout.relation)
@@ -125,7 +115,7 @@ def newest_rows(
     by_item = sa.select(beyond.label("beyond"), tied.label("tied")).group_by(*(ranked.c[each.name] for each in within))
     items = by_item.subquery("items")
     sums = sa.select(sa.func.coalesce(sa.func.sum(items.c.beyond), ZERO), sa.func.count(items.c.tied))
-    replaced, ties = connection.execute(sums).one()
+    replaced, ties = opened.connection.execute(sums).one()
     return int(replaced), int(ties)
 
 
@@ -137,18 +127,15 @@ class _Sides(NamedTuple):
     equal: Expression
 
 
-def join_of(
-    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect, *,
-    closely: bool = False,
-) -> Join | None:  # fmt: skip
-    """How predictions and truths of a source meet, by the ids of both; None if they cannot be read, or are one table.
+def join_of(opened: Opened, *, closely: bool = False) -> Join | None:
+    """How predictions and truths of a source meet, by the ids of both; None if they are one table.
 
-    ``closely``: ids that meet nothing are also looked for in another writing.
+    ``closely``: ids that meet nothing are also looked for in another writing. Raises as :func:`joined_layout`.
     """
-    truth = source.truth
-    sides = None if truth is None else _sides(connection, name, source, relation, dialect)
-    if truth is None or sides is None:
+    truth, execute = opened.source.truth, opened.connection.execute
+    if truth is None:
         return None
+    sides = _sides(opened, truth)
     one, other, equal = sides
     keys_of_one = [one.c[f"k{place}"] for place in range(len(truth.on))]
     met = sa.select(
@@ -162,58 +149,52 @@ def join_of(
         "met": sa.case((met.c.ids > ZERO, ONE)),
     }
     sums = [sa.func.coalesce(sa.func.sum(value), ZERO).label(each) for each, value in rows.items()]
-    counted = connection.execute(sa.select(*sums)).mappings().one()
+    counted = execute(sa.select(*sums)).mappings().one()
     shared = sa.select(ONE).select_from(one).where(equal).correlate(other).exists()
-    others = connection.execute(sa.select(sa.func.count()).select_from(other).where(shared)).scalar_one()
+    others = execute(sa.select(sa.func.count()).select_from(other).where(shared)).scalar_one()
     inexact = int(counted["pairs"]) > int(counted["met"]) or int(counted["pairs"]) > int(others)
-    least = (sa.select(sa.func.min(dialect.text(side.c.k0))) for side in (one, other))  # PostgreSQL has no least UUID
-    examples = tuple(str(connection.execute(each).scalar() or "") for each in least)
+    text = opened.dialect.text  # PostgreSQL has no least UUID
+    mine, its = (str(execute(sa.select(sa.func.min(text(side.c.k0)))).scalar() or "") for side in (one, other))
     on = ", ".join(mine if mine == its else f"{mine} = {its}" for mine, its in truth.on.items())
-    found = Join(
-        int(counted["none"]), int(counted["one"]), int(counted["several"]), inexact, on, (examples[0], examples[1])
-    )
-    return _looked_at(connection, sides, dialect, found) if closely and found.none and len(truth.on) == 1 else found
+    found = Join(int(counted["none"]), int(counted["one"]), int(counted["several"]), inexact, on, (mine, its))
+    return _looked_at(opened, sides, found) if closely and found.none and len(truth.on) == 1 else found
 
 
-def _sides(
-    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
-) -> _Sides | None:
-    truth = source.truth
-    second = None if truth is None else truth_of(name, source, truth, dialect)
-    if truth is None or second is None or isinstance(second, RelationProblem):
-        return None
-    file = all(map(is_files, source.relations))
+def _sides(opened: Opened, truth: TruthConfig) -> _Sides:
     sides = []
     kinds = []
-    for its, alias, names in ((relation, "predictions", list(truth.on)), (second, "truths", list(truth.on.values()))):
-        clause, available = read(connection, source, its, dialect, alias)
+    relations = (
+        ("predictions", truth.on, read(opened, relation_of(opened), "predictions")),
+        ("truths", truth.on.values(), read_truths(opened, truth)),
+    )
+    for alias, names, (clause, available) in relations:
         columns = [column for each in names if (column := find(each, available)) is not None]
         keys: list[Expression] = [sa.column(column.name, _selectable=clause) for column in columns]
         named = [key.label(f"k{place}") for place, key in enumerate(keys)]
-        sides.append(sa.select(*named, sa.func.count().label("n")).select_from(clause).group_by(*keys).subquery(alias))
+        sides.append(sa.select(*named, COUNT).select_from(clause).group_by(*keys).subquery(alias))
         kinds.append([column.kind for column in columns])
     one, other = sides
     equal = (
-        same((one.c[f"k{place}"], left), (other.c[f"k{place}"], right), dialect, file=file)
+        same(opened, (one.c[f"k{place}"], left), (other.c[f"k{place}"], right))
         for place, (left, right) in enumerate(zip(*kinds, strict=True))
     )
     return _Sides(one, other, sa.and_(*equal))
 
 
-def _looked_at(connection: sa.Connection, sides: _Sides, dialect: Dialect, join: Join) -> Join:
+def _looked_at(opened: Opened, sides: _Sides, join: Join) -> Join:
     """The join, with what some ids that meet no truth would meet if blanks, zeros in front and capitals were no matter.
 
     They are always the same ids. The truths are looked for by the forms that such an id may have.
     """
-    one, other, equal = sides
+    (one, other, equal), dialect, execute = sides, opened.dialect, opened.connection.execute
     mine, its = dialect.text(one.c.k0), dialect.text(other.c.k0)
     apart = one.join(other, equal, isouter=True)
     some = sa.select(mine).select_from(apart).where(other.c.n.is_(None), one.c.k0.is_not(None))
-    ids = [str(each) for (each,) in connection.execute(some.order_by(dialect.md5(mine)).limit(LOOKED_AT))]
+    ids = [str(each) for (each,) in execute(some.order_by(dialect.md5(mine)).limit(LOOKED_AT))]
     forms = sorted({form for each in ids for form in _forms_of(each)})
     back = other.join(one, equal, isouter=True)
     unmet = sa.select(its).select_from(back).where(one.c.n.is_(None), sa.func.trim(its).in_(forms))
-    found = {_plain_id(str(each)): str(each) for (each,) in connection.execute(unmet)} if forms else {}
+    found = {_plain_id(str(each)): str(each) for (each,) in execute(unmet)} if forms else {}
     otherwise = {each: found[_plain_id(each)] for each in ids if _plain_id(each) in found}
     return replace(join, looked_at=len(ids), otherwise=otherwise)
 
@@ -235,16 +216,17 @@ def _forms_of(text: str) -> Iterator[str]:
         yield from (form, f"{form}\r")
 
 
-def refused_join(name: str, source: SourceConfig, join: Join) -> RelationProblem | None:
+def refused_join(opened: Opened, join: Join) -> RelationProblem | None:
     """Why truths cannot be joined so; None if they can."""
+    source = opened.source
     if join.inexact:
         found = f"ids that differ are equal by {join.on}, so that predictions meet the truths of other items"
         remedy = (
             "whole numbers beyond 2^53 are not exact in double precision: store the ids as whole numbers or as text"
         )
-        return RelationProblem(name, found, remedy)
+        return opened.problem(found, remedy)
     if source.latest_by or source.agreement_by or join.several <= SEVERAL_ALLOWED * join.predictions:
         return None
     found = f"{join.several:,} of {join.predictions:,} predictions meet several truths by {join.on}"
     remedy = "join by a column with one truth each, or write latest_by: resolved_at if the latest truth counts"
-    return RelationProblem(name, found, remedy)
+    return opened.problem(found, remedy)

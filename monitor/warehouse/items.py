@@ -16,7 +16,7 @@ from sqlalchemy.sql.base import ColumnCollection
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
-from monitor.warehouse.dialects import ONE, ZERO, Expression
+from monitor.warehouse.dialects import COUNT, ONE, ZERO, Expression, place_over
 from monitor.warehouse.row_levels import false_or_null, identified
 from monitor.warehouse.statements import Statements
 
@@ -63,8 +63,7 @@ class RankedStatements(Statements):
         facts = self._facts()
         order = [facts.c.s.desc(), self.dialect.ordered(facts.c.label)]
         rank, best = (
-            sa.func.row_number().over(partition_by=facts.c.item, order_by=[*first, *order])
-            for first in ([], [facts.c.y.desc()])
+            place_over(partition_by=facts.c.item, order_by=[*first, *order]) for first in ([], [facts.c.y.desc()])
         )
         return sa.select(facts, rank.label("rank"), best.label("best")).subquery("twice_placed")
 
@@ -85,9 +84,7 @@ class RankedStatements(Statements):
     def _placed(self) -> Subquery:
         facts = self._facts()
         order = [facts.c.s.desc(), self.dialect.ordered(facts.c.label)]
-        return sa.select(
-            facts, sa.func.row_number().over(partition_by=facts.c.item, order_by=order).label("rank")
-        ).subquery("placed")
+        return sa.select(facts, place_over(partition_by=facts.c.item, order_by=order).label("rank")).subquery("placed")
 
     @staticmethod
     def _within(placed: Subquery, rank: int) -> Expression:
@@ -137,8 +134,8 @@ class WholeStatements(RankedStatements):
                 truth,
                 facts.c.w.label("item_weight"),
                 sa.func.count().over(partition_by=facts.c.label).label("frequency"),
-                sa.func.row_number().over(partition_by=facts.c.label, order_by=by_hash).label("turn"),
-                sa.func.row_number().over(order_by=by_hash).label("number"),
+                place_over(partition_by=facts.c.label, order_by=by_hash).label("turn"),
+                place_over(order_by=by_hash).label("number"),
             )
             .where(self.dialect.usually(facts.c.y == ONE))
             .subquery("items")
@@ -150,20 +147,20 @@ class WholeStatements(RankedStatements):
         joined = rows.join(chosen, rows.c.item == chosen.c.item)
         return sa.select(*columns, chosen.c.truth, chosen.c.frequency).select_from(joined)
 
-    def _sound(self, *, features: bool = False) -> Subquery:
+    def _sound(self) -> Subquery:
         """The rows of the items of which exactly one label is true.
 
         Without a column ``predicted``, the label with the item's largest score was predicted, the first of equal ones.
         """
-        rows = self._with_truth(features=features)
+        rows = self._with_truth()
         counts = self.dialect.usually(_one_truth(rows))
-        if self.layout.has("predicted"):
+        if "predicted" in self.layout:
             return sa.select(rows).where(counts).subquery("whole")
         return self._with_largest_predicted(rows, "whole", counts)
 
-    def _with_truth(self, *, features: bool = False) -> Subquery:
+    def _with_truth(self) -> Subquery:
         """The rows with ``top``, the largest outcome of their item, and ``total``, the sum of its outcomes."""
-        rows = self._kept(features=features)
+        rows = self._kept()
         top = sa.func.max(rows.c.actual).over(partition_by=rows.c.item).label("top")
         total = sa.func.sum(rows.c.actual).over(partition_by=rows.c.item).label("total")
         return sa.select(rows, top, total).subquery("truths")
@@ -177,7 +174,7 @@ class NumberStatements(Statements):
 
     def total(self) -> sa.Select[Any]:
         """(n): the number of rows that count."""
-        return sa.select(sa.func.count().label("n")).select_from(self._sound())
+        return sa.select(COUNT).select_from(self._sound())
 
     def numbers(self, limit: int) -> sa.Select[Any]:
         """(predicted, deviation, actual, weight, turn) of at most ``limit`` rows; ``turn`` is by the items' md5."""
@@ -187,7 +184,7 @@ class NumberStatements(Statements):
         columns = [rows.c[name] for name in ("predicted", "deviation", "actual")]
         chosen = sa.select(*columns, weight, by_hash, rows.c.item, rows.c.label)
         first = chosen.order_by(*self._in_turn(chosen.selected_columns)).limit(limit).subquery("first_rows")
-        turn = sa.func.row_number().over(order_by=self._in_turn(first.c)).label("turn")
+        turn = place_over(order_by=self._in_turn(first.c)).label("turn")
         return sa.select(*(first.c[name] for name in ("predicted", "deviation", "actual", "weight")), turn)
 
     def _in_turn(self, rows: ColumnCollection[str, Any]) -> list[Expression]:
@@ -200,7 +197,7 @@ class NumberStatements(Statements):
         return nothing, nothing, sa.cast(sa.null(), sa.Double)
 
     def _values(self) -> list[sa.Label[Any]]:
-        names = ("predicted", "deviation", "actual", *(("weight",) if self.layout.has("weight") else ()))
+        names = ("predicted", "deviation", "actual", *(("weight",) if "weight" in self.layout else ()))
         values = [self._number(name).label(name) for name in names]
         return [*values, self._instant("resolved_at").label("resolved")]
 

@@ -22,7 +22,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from monitor.config.model import SourceConfig
-from monitor.config.relation import Relation, is_files
+from monitor.config.relation import is_files
 from monitor.core.audits import AuditedItem
 from monitor.core.maturity import TruthDelays
 from monitor.core.records import (
@@ -40,7 +40,7 @@ from monitor.core.records import (
 from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.sessions import TimeLimit, in_words
 from monitor.core.unresolved import UnresolvedRows
-from monitor.warehouse.checks import Layout, parsed, truth_name
+from monitor.warehouse.checks import Layout, Opened, truth_name
 from monitor.warehouse.csv_rejects import UnreadableLine, lines_between
 from monitor.warehouse.delays import DelayStatements, delays_of
 from monitor.warehouse.dialects import NUMERIC, ONE, Arrays, Dialect
@@ -56,10 +56,10 @@ from monitor.warehouse.examination import (
 )
 from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.files import NUMBER, TEXT
-from monitor.warehouse.items import STATEMENTS, NumberStatements
+from monitor.warehouse.items import STATEMENTS
 from monitor.warehouse.label_names import doubts_about_join, doubts_about_labels
 from monitor.warehouse.privileges import beyond_select
-from monitor.warehouse.reading import Reader, Reading, Rows, has_fingerprint, unresolved_rows
+from monitor.warehouse.reading import Reader, Reading, has_fingerprint, unresolved_rows
 from monitor.warehouse.relation import (
     RelationError,
     RelationProblem,
@@ -70,7 +70,7 @@ from monitor.warehouse.relation import (
 )
 from monitor.warehouse.scored import localised
 from monitor.warehouse.shapes import long_form
-from monitor.warehouse.statements import EXAMPLES
+from monitor.warehouse.statements import EXAMPLES, Rows, Statements
 from monitor.warehouse.survey import Survey, survey
 from monitor.warehouse.tables import ColumnSample, samples, table_names
 from monitor.warehouse.unresolved import UnresolvedStatements, open_relation, with_truth
@@ -207,31 +207,20 @@ class Warehouse:
         Raises :class:`WarehouseFailed` if the warehouse does not answer.
         """
         try:
-            with self._session(name, source) as connection:
-                self._layout(connection, name, source)
-                self._check_join(connection, name, source)
+            with self._opened(name, source) as opened:
+                self._layout(opened)
+                _sound_join(opened)
         except RelationError as error:
             return list(error.problems)
         return []
 
     def examine(self, name: str, source: SourceConfig) -> Examination:
         """What the whole relation says of labels, ties and its join. Raises RelationError and WarehouseFailed."""
-        with self._session(name, source) as connection:
-            return examine(connection, name, source, self._relation(name, source), self._dialect)
-
-    def _check_join(self, connection: sa.Connection, name: str, source: SourceConfig) -> Join | None:
-        """How predictions meet truths. Raise :class:`RelationError` if they meet several, or those of other items."""
-        relation = parsed(name, source, self._dialect)
-        join = None
-        if not isinstance(relation, RelationProblem):
-            join = join_of(connection, name, source, relation, self._dialect)
-        problem = None if join is None else refused_join(name, source, join)
-        if problem is not None:
-            raise RelationError([problem])
-        return join
+        with self._opened(name, source) as opened:
+            return examine(opened)
 
     def _with_join(self, found: Reading, source: SourceConfig) -> Reading:
-        """The reading, with what is odd about the join of truths; raises as :meth:`_check_join`.
+        """The reading, with what is odd about the join of truths; raises as :func:`_sound_join`.
 
         It is of the whole relation, so it is asked for once, and again where rows of the window are repeated.
         """
@@ -239,8 +228,8 @@ class Warehouse:
             return found
         repeated = sum(each.rows for each in found.quality if each.reason == RejectReason.DUPLICATE)
         if found.source not in self._joins or repeated > SEVERAL_ALLOWED * (found.rows + repeated):
-            with self._session(found.source) as connection:
-                self._joins[found.source] = self._check_join(connection, found.source, source)
+            with self._opened(found.source, source) as opened:
+                self._joins[found.source] = _sound_join(opened)
         join = self._joins[found.source]
         is_meant = join is None or (join.several > 0 and source.latest_by != ())
         why = () if join is None or is_meant else tuple({"why": doubt} for doubt in doubts_about_join(join))
@@ -248,9 +237,9 @@ class Warehouse:
 
     def survey(self, name: str, source: SourceConfig) -> Survey:
         """A summary of the whole relation of ``source``, which is read once. Raises as :meth:`read`."""
-        with self._session(name, source) as connection:
-            found = survey(connection, source, self._layout(connection, name, source), self._dialect)
-            replaced, ties = newest_rows(connection, name, source, self._relation(name, source), self._dialect)
+        with self._opened(name, source) as opened:
+            found = survey(opened, self._layout(opened))
+            replaced, ties = newest_rows(opened)
             return replace(found, replaced=replaced, ties=ties)
 
     def tables(self) -> list[str]:
@@ -268,10 +257,8 @@ class Warehouse:
 
         Raises :class:`RelationError` and :class:`WarehouseFailed` as :meth:`read` does.
         """
-        self._relations.add(relation)
-        source = SourceConfig(relation=relation, score_is="probability_of_label")
-        with self._session("") as connection:
-            return samples(connection, self._relation("", source), self._dialect)
+        with self._opened("", SourceConfig(relation=relation, score_is="probability_of_label")) as opened:
+            return samples(opened)
 
     def beyond_select(self) -> list[str] | None:
         """What the monitor's role may do beyond reading, in words; None if the engine has no roles.
@@ -292,8 +279,7 @@ class Warehouse:
         warehouse does not answer.
         """
         with self._rows(name, source, window, now) as (rows, outside):
-            reader = Reader(name, rows, outside, whole)
-            found = reader.numbers() if isinstance(rows.statements, NumberStatements) else reader.reading()
+            found = Reader(name, rows, outside, whole).reading()
             found = with_lines(found, self._lines_of_window, source)
         found = self._with_odd_names(found, source)
         found = self._with_join(found, source)
@@ -352,8 +338,8 @@ class Warehouse:
         without ``unresolved``.
         """
         moment = window.end if known_at is None else known_at
-        with self._predicted(name, source, window, moment) as (connection, statements):
-            return unresolved_rows(connection, name, statements)
+        with self._predicted(name, source, window, moment) as rows:
+            return unresolved_rows(name, rows)
 
     def drawn(
         self, name: str, source: SourceConfig, window: Window, *, seed: str, each: int, now: datetime
@@ -362,8 +348,8 @@ class Warehouse:
 
         Raises as :meth:`unresolved` does.
         """
-        with self._predicted(name, source, window, now) as (connection, statements):
-            found = connection.execute(replace(statements, latest=True).drawn(seed, each))
+        with self._predicted(name, source, window, now) as rows:
+            found = rows.connection.execute(rows.counted(1).statements.drawn(seed, each))
             return [
                 AuditedItem(
                     name, window.start, str(label), str(item), float(score), int(of),
@@ -375,25 +361,23 @@ class Warehouse:
     @contextmanager
     def _predicted(
         self, name: str, source: SourceConfig, window: Window, moment: datetime
-    ) -> Iterator[tuple[sa.Connection, UnresolvedStatements]]:
-        """Where to ask for the rows that were predicted in the window, with and without a truth at ``moment``."""
-        with self._session(name, source) as connection:
-            statements = UnresolvedStatements(*self._of_predicted(connection, name, source, window, moment))
-            if source.score is None:
-                yield connection, statements
-                return
-            with localised(connection, statements) as found:
-                yield found
+    ) -> Iterator[Rows[UnresolvedStatements]]:
+        """The rows that were predicted in the window, with and without a truth at ``moment``."""
+        with self._opened(name, source) as opened:
+            statements = UnresolvedStatements(*self._of_predicted(opened, window, moment))
+            with localised(Rows(opened.connection, statements)) as rows:
+                yield rows
 
     def _of_predicted(
-        self, connection: sa.Connection, name: str, source: SourceConfig, window: Window, moment: datetime
+        self, opened: Opened, window: Window, moment: datetime
     ) -> tuple[SourceConfig, Layout, Dialect, Window, datetime, datetime, Layout | None]:
         """What statements about rows by the time of their prediction are made of."""
+        source = opened.source
         if source.unresolved is None:
-            raise ValueError(f"{name} has no unresolved: nothing is known of rows without a truth")
+            raise ValueError(f"{opened.name} has no unresolved: nothing is known of rows without a truth")
         dated = source.model_copy(update={"window_on": "predicted_at"})
-        layout = self._layout(connection, name, dated, every=True)
-        more = self._layout(connection, name, open_relation(source)) if source.unresolved else None
+        layout = self._layout(replace(opened, source=dated), every=True)
+        more = self._layout(replace(opened, source=open_relation(source))) if source.unresolved else None
         return dated, layout, self._dialect, window, moment, moment, more
 
     def delays(
@@ -405,14 +389,14 @@ class Warehouse:
         ValueError for a source without ``unresolved``.
         """
         span = Window(windows[0].start, windows[-1].end, "", windows[0].schedule)
-        with self._session(name, source) as connection:
-            statements = DelayStatements(*self._of_predicted(connection, name, source, span, now), tuple(windows))
-            return delays_of(statements.arrays(connection, statements.delays()), windows, now)
+        with self._opened(name, source) as opened:
+            statements = DelayStatements(*self._of_predicted(opened, span, now), tuple(windows))
+            return delays_of(Rows(opened.connection, statements).fetch(statements.delays()), windows, now)
 
     def label_pairs(self, name: str, source: SourceConfig, window: Window, most: int, *, now: datetime) -> Arrays:
         """The sums of ``Statements.pairs`` for the ``most`` most frequent labels. Raises as :meth:`read` does."""
         with self._rows(name, source, window, now) as (rows, _):
-            return rows.fetch(rows.counted().pairs(most))
+            return rows.fetch(rows.counted().statements.pairs(most))
 
     def feature_sample(
         self, name: str, source: SourceConfig, window: Window, *, limit: int, at_least: int = 0
@@ -450,9 +434,8 @@ class Warehouse:
         if source.kind == "regression":
             raise ValueError(f"{name} is of kind regression: it has numbers, no decisions that are right or wrong")
         with self._rows(name, source, window, now) as (rows, _):
-            statements = rows.counted()
-            behind = rows.connection.execute(statements.behind(query)).mappings()
-            found = [example_row({**row}, tuple(source.segments)) for row in behind]
+            statements = rows.counted().statements
+            found = [example_row(row, tuple(source.segments)) for row in rows.ask(statements.behind(query))]
             true: dict[str, list[str]] = {}
             if found:
                 named = statements.true_of({row.item for row in found})
@@ -467,38 +450,42 @@ class Warehouse:
         Raises as :meth:`read` does.
         """
         window = Window(near, now, "", "weekly")
-        with self._session(name) as connection:
-            layout = self._layout(connection, name, source)
-            statements = STATEMENTS[source.kind](source, layout, self._dialect, window, now)
-            if connection.execute(statements.dated(near, now).limit(1)).first() is not None:
+        with self._opened(name, source) as opened:
+            statements = STATEMENTS[source.kind](source, self._layout(opened), self._dialect, window, now)
+            if opened.connection.execute(statements.dated(near, now).limit(1)).first() is not None:
                 return near
-            return self._dialect.aware(connection.execute(statements.newest(near)).scalar())
+            return self._dialect.aware(opened.connection.execute(statements.newest(near)).scalar())
 
     @contextmanager
-    def _rows(self, name: str, source: SourceConfig, window: Window, now: datetime) -> Iterator[tuple[Rows, Rows]]:
+    def _rows(
+        self, name: str, source: SourceConfig, window: Window, now: datetime
+    ) -> Iterator[tuple[Rows[Statements], Rows[Statements]]]:
         """The rows of a window, and those of the warehouse: the same, unless the first are a copy with new scores."""
-        with self._session(name, source) as connection:
-            layout = self._layout(connection, name, source)
-            self._lines_of_window = self._lines_between(connection, source, window)
-            outside = Rows(connection, STATEMENTS[source.kind](source, layout, self._dialect, window, now))
-            if source.score is None:
-                yield outside, outside
-            else:
-                with localised(connection, outside.statements) as (local, statements):
-                    yield Rows(local, statements), outside
+        with self._opened(name, source) as opened:
+            layout = self._layout(opened)
+            self._lines_of_window = self._lines_between(opened, window)
+            outside = Rows(opened.connection, STATEMENTS[source.kind](source, layout, self._dialect, window, now))
+            with localised(outside) as rows:
+                yield rows, outside
 
-    def _lines_between(self, connection: sa.Connection, source: SourceConfig, window: Window) -> int:
+    def _lines_between(self, opened: Opened, window: Window) -> int:
         """The lines of the window that are no rows, of the files that this connection has read for the source."""
+        source = opened.source
         resolved = [each for each in source.relations if each != source.unresolved]
-        lines, date = lines_of(self._dialect.unreadable_lines(connection), resolved), source.window_on
+        lines, date = lines_of(self._dialect.unreadable_lines(opened.connection), resolved), source.window_on
         column, form = source.columns.get(date, date), _form(source.types.get(date))
         return lines_between(lines, column, form, window)
 
     @contextmanager
-    def _session(self, name: str, source: SourceConfig | None = None) -> Iterator[sa.Connection]:
+    def _opened(self, name: str, source: SourceConfig) -> Iterator[Opened]:
+        """A source with a connection, as :meth:`_session`."""
+        self._relations.update(source.relations)
+        with self._session(name) as connection:
+            yield Opened(connection, name, source, self._dialect)
+
+    @contextmanager
+    def _session(self, name: str) -> Iterator[sa.Connection]:
         """A connection whose errors are raised as :class:`RelationError` and :class:`WarehouseFailed`."""
-        if source is not None:
-            self._relations.update(source.relations)
         limit = TimeLimit(self._timeout_s)
         try:
             with self._connected() as connection, connection.begin():
@@ -540,20 +527,20 @@ class Warehouse:
         )
         return _explained(name, error, self._url, of_the_relation=of_the_relation)
 
-    def _relation(self, name: str, source: SourceConfig) -> Relation:
-        """What the source reads. Raises :class:`RelationError` if the engine cannot read such a relation."""
-        relation = parsed(name, source, self._dialect)
-        if isinstance(relation, RelationProblem):
-            raise RelationError([relation])
-        return relation
-
-    def _layout(self, connection: sa.Connection, name: str, source: SourceConfig, *, every: bool = False) -> Layout:
+    def _layout(self, opened: Opened, *, every: bool = False) -> Layout:
         """The relation as one row per (item, label); ``every``: with the rows whose truth is not known yet."""
-        layout = long_form(connection, name, source, self._relation(name, source), self._dialect)
-        self._unreadable.update(self._dialect.unreadable_lines(connection))
-        if not isinstance(layout, Layout):
-            raise RelationError(layout)
-        return layout if every or source.unresolved is None else with_truth(layout, self._dialect)
+        layout = long_form(opened)
+        self._unreadable.update(self._dialect.unreadable_lines(opened.connection))
+        return layout if every or opened.source.unresolved is None else with_truth(layout, self._dialect)
+
+
+def _sound_join(opened: Opened) -> Join | None:
+    """How predictions meet truths. Raise :class:`RelationError` if they meet several, or those of other items."""
+    join = join_of(opened)
+    problem = None if join is None else refused_join(opened, join)
+    if problem is not None:
+        raise RelationError([problem])
+    return join
 
 
 def problem_of(error: RelationError | WarehouseFailed) -> Reason:

@@ -15,17 +15,13 @@ The rows come first: in engines that show rows that arrive during a reading, the
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
 from monitor.core.counts import (
@@ -52,7 +48,7 @@ from monitor.inference.dependence import ClusterSums, design_effect, share_in_ba
 from monitor.warehouse.dialects import LABELS_BY_BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.relation import RelationError, RelationProblem
-from monitor.warehouse.statements import EXAMPLES, Statements
+from monitor.warehouse.statements import EXAMPLES, Rows, Statements, whole_number_of
 from monitor.warehouse.unresolved import UnresolvedStatements
 from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
 
@@ -70,6 +66,7 @@ SHOWN = ("item", "label", "score", "date")
 """What is shown of a rejected row, each as text; None if it has none."""
 _WAYS: tuple[tuple[str, ...], ...] = (("item",), ("cluster",), ("item", "cluster"))
 """The columns that dependent rows share: the first alone, or all three ways where there are clusters."""
+Sums = Mapping[str, Any]
 Effects = tuple[float, ...]  # of all rows, the predicted, the automated ones; and how much is together
 SegmentCounts = Mapping[tuple[str, str], Mapping[str, Counts]]
 
@@ -113,37 +110,6 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
-    """The rows of a window: statements about them, and the connection that answers these."""
-
-    connection: sa.Connection
-    statements: Statements
-
-    def fetch(self, statement: sa.Executable) -> Arrays:
-        """The columns of a result, as arrays of one length."""
-        return self.statements.arrays(self.connection, statement)
-
-    def number(self, statement: sa.Executable) -> int:
-        """The whole number that is the result."""
-        return int(self.connection.execute(statement).scalar_one())
-
-    def repeated(self) -> int:
-        """How many sound rows repeat an (item, label)."""
-        return self.number(self.statements.repeated())
-
-    def counted(self) -> Statements:
-        """The statements about the rows that count: where sound rows repeat an (item, label), about the latest."""
-        return replace(self.statements, latest=self.repeated() > 0)
-
-    def fingerprint(self) -> tuple[int, str]:
-        """How many rows there are, and a text that changes with them or with the configuration of the source."""
-        (row,) = self.connection.execute(self.statements.fingerprint())
-        total = tuple(_whole_number(value) for value in row)
-        text = repr((self.statements.source.model_dump_json(), [total]))
-        return total[0], hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-@dataclass(frozen=True, slots=True)
 class Reader:
     """The steps of one reading.
 
@@ -152,8 +118,8 @@ class Reader:
     """
 
     name: str
-    rows: Rows
-    outside: Rows
+    rows: Rows[Statements]
+    outside: Rows[Statements]
     whole: bool = True
 
     @property
@@ -175,19 +141,21 @@ class Reader:
         raise RelationError([RelationProblem(self.name, found, remedy)])
 
     def reading(self) -> Reading:
-        """The whole reading of a source of labels."""
-        statements, fetch = self.statements, self.rows.fetch
+        """The whole reading."""
+        statements = self.statements
+        if isinstance(statements, NumberStatements):
+            return self._numbers(statements)
         total, fingerprint = self.rows.fingerprint()
         if total > statements.source.max_labels:
             self._refuse_ids(self.rows.number(statements.labels_beyond(statements.source.max_labels)))
         groups = self._groups()
         labels, counted = _labels_of(groups), int(np.sum(groups["n"]))
         self._refuse_ids(len(labels))
-        sums = fetch(statements.of_items(labels[:LABELS_BY_BITS]))
+        (sums,) = self.rows.ask(statements.of_items(labels[:LABELS_BY_BITS]))
         repeated = self._repeated(sums, labels, complete=counted == total)
-        latest = self._counted(repeated)
+        latest = replace(self, rows=self.rows.counted(repeated))
         if repeated:
-            groups, sums = latest._groups(), fetch(latest.statements.of_items())
+            groups, (sums,) = latest._groups(), self.rows.ask(latest.statements.of_items())
         rejected = latest._rejected() if counted != total else ()
         crowded = self._crowded(statements.source.segments, SEGMENT_VALUES)
         effects = latest._label_effects()
@@ -216,21 +184,11 @@ class Reader:
             fingerprint=fingerprint if self.rows is self.outside else None,
         )
 
-    def _counted(self, repeated: int) -> Reader:
-        """The same of the rows that count: where some repeat an (item, label), of the latest."""
-        statements = replace(self.statements, latest=repeated > 0)
-        return replace(self, rows=replace(self.rows, statements=statements)) if repeated else self
-
-    def numbers(self) -> Reading:
-        """The reading of a source of numbers, whose rows leave the warehouse; a sample if there are too many.
-
-        Raises AssertionError for a source of another kind.
-        """
+    def _numbers(self, every: NumberStatements) -> Reading:
+        """The reading of a source of numbers, whose rows leave the warehouse; a sample if there are too many."""
         repeated = self.rows.repeated()
-        latest = self._counted(repeated)
-        statements = latest.statements
-        if not isinstance(statements, NumberStatements):
-            raise AssertionError("only a source of kind regression has numbers")
+        statements = replace(every, latest=repeated > 0)
+        latest = replace(self, rows=replace(self.rows, statements=statements))
         total, rejected = self.rows.number(statements.total()), latest._rejected()
         rows = self.rows.fetch(statements.numbers(ITEMS_AT_MOST))
         return Reading(
@@ -239,13 +197,13 @@ class Reader:
             numbers=regression_rows(rows, total) if total else None, rejected=rejected,
         )  # fmt: skip
 
-    def _repeated(self, sums: Arrays, labels: Sequence[str], *, complete: bool) -> int:
+    def _repeated(self, sums: Sums, labels: Sequence[str], *, complete: bool) -> int:
         """How many rows repeat an (item, label). They are counted only if the sums of items do not show that none does.
 
         Of ``multiclass`` sources the sums are of items with one true label: a row that repeats may have made it two.
         """
         doubtful = isinstance(self.statements, WholeStatements) and not complete
-        if doubtful or len(labels) > LABELS_BY_BITS or _whole_number(sums.get("again")):
+        if doubtful or len(labels) > LABELS_BY_BITS or whole_number_of(sums.get("again")):
             return self.rows.repeated()
         return 0
 
@@ -255,20 +213,18 @@ class Reader:
         """The rejected rows of the window by label, reason, place of the score and truth, sorted."""
         statements = self.statements
         of_items = [statements.untrue()] if isinstance(statements, WholeStatements) else []
-        cells = [
-            _rejected_cell(*row)
-            for statement in (statements.rejected(), *of_items)
-            for row in zip(*map(_optional, self.rows.fetch(statement).values()), strict=True)
-        ]
-        return _sorted_cells(cells)
+        asked = (statements.rejected(), *of_items)
+        cells = (_rejected_cell(**row) for statement in asked for row in self.rows.ask(statement))
+        return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
 
     def _quality(self, repeated: int, rejected: Sequence[RejectedCell]) -> tuple[RejectedRows, ...]:
         """The rejected rows by reason, with examples."""
         within = Counter({RejectReason.DUPLICATE.value: repeated})
         for cell in rejected:
             within[cell.reason] += cell.rows
-        undated = self.outside.connection.execute(self.outside.statements.undated())
-        beyond = Counter({str(reason): int(n) for reason, n in undated})
+        beyond = Counter(
+            {str(row["reason"]): int(row["n"]) for row in self.outside.ask(self.outside.statements.undated())}
+        )
         examples = self._examples([reason for reason in RejectReason if within[reason.value]], beyond=bool(beyond))
         return tuple(
             RejectedRows(self.name, reason, n, examples.get(reason, ()))
@@ -284,7 +240,7 @@ class Reader:
         asked += [(self.outside, self.outside.statements.undated_examples())] if beyond else []
         by_reason: dict[str, list[Mapping[str, str | None]]] = {}
         for rows, statement in asked:
-            for row in rows.connection.execute(statement).mappings():
+            for row in rows.ask(statement):
                 by_reason.setdefault(str(row["reason"]), []).append({name: _shown(row[name]) for name in SHOWN})
         return {reason: tuple(sorted(rows, key=_order)[:EXAMPLES]) for reason, rows in by_reason.items()}
 
@@ -322,7 +278,7 @@ class Reader:
     def _rest(self, groups: Arrays, rare: Set[str]) -> Counts:
         """The rows of rare labels, all together."""
         chosen = np.fromiter((label in rare for label in groups["label"].tolist()), bool, len(groups["label"]))
-        rows = {name: column[chosen] for name, column in groups.items() if name != "label"}
+        rows = _chosen({name: groups[name] for name in groups if name != "label"}, chosen)
         keys, index = np.unique(np.asarray(rows["key"], dtype=np.int64), return_inverse=True)
         columns = {name: np.asarray(column, np.float64) for name, column in _weighed(rows).items() if name != "key"}
         sums = {name: np.bincount(index, column) for name, column in columns.items()}
@@ -339,20 +295,19 @@ class Reader:
         for value, label, rows in _split(values, labels):
             if label in rare:
                 continue
-            chosen = {name: column[rows] for name, column in plain.items()}
+            chosen = _chosen(plain, rows)
             effect, *acting, together = effects.get(label, (1.0, *INDEPENDENT, 1.0))
             counts = counts_from_groups(
-                chosen, design_effect=effect, score_is=score_is, acting_effects=(acting[0], acting[1])
+                {**chosen}, design_effect=effect, score_is=score_is, acting_effects=(acting[0], acting[1])
             )
             parts.setdefault(value, {})[label] = replace(counts, together=together)
         return {value: dict(sorted(parts[value].items())) for value in sorted(parts)}
 
     def _versions(self) -> dict[str, int]:
-        if not self.statements.layout.has("model_version"):
+        if "model_version" not in self.statements.layout:
             return {}
-        columns = self.rows.fetch(self.statements.versions())
-        pairs = zip(columns["version"], columns["n"], strict=True)
-        return dict(sorted((str(version), int(n)) for version, n in pairs))
+        rows = self.rows.ask(self.statements.versions())
+        return dict(sorted((str(row["version"]), int(row["n"])) for row in rows))
 
     # --- items, ranks and whole rows
 
@@ -373,21 +328,20 @@ class Reader:
 
     def _rank_effects(self, statements: RankedStatements) -> dict[int, float]:
         """The design effect of the rows within each rank, within items and clusters."""
-        found = [self.rows.fetch(statements.ranked_dependence(*within)) for within in self._ways()]
-        sums = {rank: [_sums_of(each, f"top_{rank}", 0) for each in found] for rank in RANKS}
-        return {rank: _effect_within(*each) for rank, each in sums.items()}
+        sums = [row for within in self._ways() for row in self.rows.ask(statements.ranked_dependence(*within))]
+        return {rank: _effect(*(_sums_of(row, f"top_{rank}_") for row in sums)) for rank in RANKS}
 
-    def _of_items(self, sums: Arrays) -> dict[str, Counts]:
+    def _of_items(self, sums: Sums) -> dict[str, Counts]:
         """The counts of items by metric, with an item's value as its outcome. Items of one cluster are dependent."""
         statements = self.statements
-        if not self.whole or not _whole_number(sums["n"]):
+        if not self.whole or not whole_number_of(sums["n"]):
             return {}
-        nothing = dict.fromkeys(("predicted", "automated", "cell", "ws", "wsy", "ws2"), np.zeros(1))
+        nothing = {name: [0] for name in ("predicted", "automated", "cell", "ws", "wsy", "ws2")}
         effects = self._item_effects()
         found = {}
         for name in statements.item_metrics:
-            columns = {**nothing, **{key: sums[key] for key in ("n", "w", "w2")}, "wy": sums[name]}
-            counts = counts_from_groups({**columns}, score_is="probability_of_label")
+            columns = {key: [float(sums[of])] for key, of in (("n", "n"), ("w", "w"), ("w2", "w2"), ("wy", name))}
+            counts = counts_from_groups({**nothing, **columns}, score_is="probability_of_label")
             found[name] = counts.with_design_effect(effects[name]) if name in effects else counts
         return found
 
@@ -396,8 +350,8 @@ class Reader:
         statements = self.statements
         if not self.whole or not isinstance(statements, WholeStatements):
             return None
-        found = self.rows.fetch(statements.truths())
-        items, true, scored = (int(found[name][0]) for name in ("items", "true_labels", "scored_labels"))
+        (found,) = self.rows.ask(statements.truths())
+        items, true, scored = (int(found[name]) for name in ("items", "true_labels", "scored_labels"))
         if not items:
             return None
         share, least = sampling(items, true, scored)
@@ -407,35 +361,34 @@ class Reader:
     # --- what depends on what
 
     def _ways(self) -> tuple[tuple[str, ...], ...]:
-        return _WAYS if self.statements.layout.has("cluster") else _WAYS[:1]
+        return _WAYS if "cluster" in self.statements.layout else _WAYS[:1]
 
-    def _effect_of_rows(self, sums: Arrays) -> float:
+    def _effect_of_rows(self, sums: Sums) -> float:
         """The design effect of all rows within items, from the sums of these, and within clusters if there are some."""
-        sums_of = [_part(sums, "rows")]
-        sums_of += [self.rows.fetch(self.statements.dependence(*keys)) for keys in self._ways()[1:]]
-        return _effect_within(*(ClusterSums.of(_row(each, 0)) for each in sums_of))
+        more = (row for keys in self._ways()[1:] for row in self.rows.ask(self.statements.dependence(*keys)))
+        return _effect(_sums_of(sums, "rows_"), *map(_sums_of, more))
 
     def _item_effects(self) -> dict[str, float]:
         """The design effect of items within clusters by metric; none for a source without clusters."""
-        if not self.statements.layout.has("cluster"):
+        if "cluster" not in self.statements.layout:
             return {}
-        sums = self.rows.fetch(self.statements.item_dependence())
-        return {name: _effect_of(sums, name, 0) for name in self.statements.item_metrics}
+        (sums,) = self.rows.ask(self.statements.item_dependence())
+        return {name: _effect(_sums_of(sums, f"{name}_")) for name in self.statements.item_metrics}
 
     def _label_effects(self) -> Mapping[str, Effects]:
         """The design effects of each label within clusters: for all its rows, the predicted and the automated ones.
 
         Last is how much of the first is between rows of one band of scores.
         """
-        if not self.statements.layout.has("cluster"):
+        if "cluster" not in self.statements.layout:
             return {}
-        sums = self.rows.fetch(self.statements.label_dependence())
-        bands = self.rows.fetch(self.statements.band_dependence())
-        within = {str(label): _sums_of(bands, "all", index) for index, label in enumerate(bands["label"])}
+        labels = self.rows.ask(self.statements.label_dependence())
+        bands = {row["label"]: _sums_of(row, "all_") for row in self.rows.ask(self.statements.band_dependence())}
         found: dict[str, Effects] = {}
-        for index, label in enumerate(map(str, sums["label"])):
-            together = rounded_effect(share_in_bands(_sums_of(sums, "all", index), within[label]))
-            found[label] = (*(_effect_of(sums, where, index) for where in WHERES), together)
+        for row in labels:
+            every, *acting = (_sums_of(row, f"{where}_") for where in WHERES)
+            together = rounded_effect(share_in_bands(every, bands[row["label"]]))
+            found[str(row["label"])] = (*map(_effect, (every, *acting)), together)
         return found
 
 
@@ -444,30 +397,16 @@ def has_fingerprint(source: SourceConfig) -> bool:
     return source.score is None and source.kind != "regression"
 
 
-def _whole_number(value: Any) -> int:
-    """A value, or the only value of a column, as an int; 0 if it is NULL or there is none."""
-    if isinstance(value, np.ndarray):
-        (value,) = value
-    if value is None or (isinstance(value, float) and math.isnan(value)):  # some drivers give NaN for NULL
-        return 0
-    return int(Decimal(value)) if isinstance(value, str) else int(value)
-
-
-def unresolved_rows(connection: sa.Connection, name: str, statements: Statements) -> UnresolvedRows:
-    """The rows of one window by label, waiting and resolved.
-
-    Raises AssertionError for statements that are not about such rows.
-    """
-    if not isinstance(statements, UnresolvedStatements):
-        raise AssertionError("the statements about a copy of the rows are those of its kind alone")
-    repeated = connection.execute(statements.repeated()).scalar_one()
-    columns = statements.arrays(connection, replace(statements, latest=repeated > 0).score_groups())
+def unresolved_rows(name: str, rows: Rows[UnresolvedStatements]) -> UnresolvedRows:
+    """The rows of one window by label, waiting and resolved."""
+    statements = rows.statements
+    columns = rows.fetch(rows.counted().statements.score_groups())
     labels, waits = columns.pop("label"), columns.pop("waiting")
     found: tuple[dict[str, Counts], dict[str, Counts]] = ({}, {})
-    for value, label, rows in _split(np.asarray(waits, dtype=np.int64).astype(str), labels):
-        found[int(value)][label] = score_counts({key: column[rows] for key, column in columns.items()})
+    for value, label, group in _split(np.asarray(waits, dtype=np.int64).astype(str), labels):
+        found[int(value)][label] = score_counts(_chosen(columns, group))
     resolved, waiting = (dict(sorted(part.items())) for part in found)
-    aside = {str(reason): int(n) for reason, n in connection.execute(statements.set_aside())}
+    aside = {str(row["reason"]): int(row["n"]) for row in rows.ask(statements.set_aside())}
     return UnresolvedRows(name, statements.window, statements.known_at, waiting, resolved, dict(sorted(aside.items())))
 
 
@@ -476,16 +415,6 @@ def _rejected_cell(
 ) -> RejectedCell:
     place, truth = (None if code is None else int(code) for code in (place, truth))
     return RejectedCell(label, str(reason), place, truth, int(n), float(hits or 0.0))
-
-
-def _optional(column: npt.NDArray[Any]) -> list[Any]:
-    """The values of a column; None for NULL, which is NaN from some drivers."""
-    values = column.tolist()
-    return [None if isinstance(value, float) and math.isnan(value) else value for value in values]
-
-
-def _sorted_cells(cells: Iterable[RejectedCell]) -> tuple[RejectedCell, ...]:
-    return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
 
 
 def _shown(value: str | None) -> str | None:
@@ -497,31 +426,20 @@ def _order(row: Mapping[str, str | None]) -> tuple[tuple[bool, bytes], ...]:
     return tuple((row[name] is None, (row[name] or "").encode("utf-8", "surrogatepass")) for name in SHOWN)
 
 
-def _row(sums: Arrays, index: int) -> dict[str, float]:
-    """One row of sums. NULL, the sum of no rows, becomes 0."""
-    values = {name: column[index] for name, column in sums.items()}
-    return {name: 0.0 if value is None or np.isnan(float(value)) else float(value) for name, value in values.items()}
+def _effect(within: ClusterSums, *clusters_and_both: ClusterSums) -> float:
+    """The design effect of rows within items, and where there are clusters also within these and within both.
+
+    It is 1 without rows.
+    """
+    return rounded_effect(two_way_effect(within, *clusters_and_both) if clusters_and_both else design_effect(within))
 
 
-def _part(sums: Arrays, part: str) -> Arrays:
-    return {name.removeprefix(f"{part}_"): sums[name] for name in sums if name.startswith(f"{part}_")}
+def _sums_of(row: Sums, part: str = "") -> ClusterSums:
+    """The sums of one part of a row, whose names begin so. NULL, the sum of no rows, is 0."""
+    return ClusterSums.of({name.removeprefix(part): float(row[name] or 0) for name in row if name.startswith(part)})
 
 
-def _effect_within(items: ClusterSums, *clusters_and_both: ClusterSums) -> float:
-    """The design effect of rows within items, and where there are clusters also within these and within both."""
-    return rounded_effect(two_way_effect(items, *clusters_and_both) if clusters_and_both else design_effect(items))
-
-
-def _effect_of(sums: Arrays, part: str, index: int) -> float:
-    """The design effect of one part of a row of sums; 1 if the part has no rows."""
-    return rounded_effect(design_effect(_sums_of(sums, part, index)))
-
-
-def _sums_of(sums: Arrays, part: str, index: int) -> ClusterSums:
-    return ClusterSums.of(_row(_part(sums, part), index))
-
-
-def _chosen(columns: Arrays, rows: npt.NDArray[np.bool_]) -> Arrays:
+def _chosen(columns: Arrays, rows: npt.NDArray[Any]) -> Arrays:
     """Some rows of every column."""
     return {name: column[rows] for name, column in columns.items()}
 

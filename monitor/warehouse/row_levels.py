@@ -14,7 +14,7 @@ Names come from the relation itself and are quoted by SQLAlchemy; values are bou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
@@ -25,7 +25,7 @@ from sqlalchemy.sql.expression import Subquery
 from monitor.config.model import SourceConfig
 from monitor.core.records import LABEL_BYTES, ROUNDING, RejectReason, Window
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import EMPTY, HALF, NUMERIC, ONE, ZERO, Arrays, Dialect, Expression
+from monitor.warehouse.dialects import EMPTY, HALF, NUMERIC, ONE, ZERO, Dialect, Expression, labelled, place_over
 
 NO_VALUE = "(none)"
 _BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation", "dated")
@@ -45,11 +45,16 @@ _LARGEST_WEIGHT: Expression = sa.literal_column("1e9")  # above: implausible, in
 _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is lost in exact_sum
 
 
+Reasons = Sequence[tuple[Expression, RejectReason]]
+Judge = Callable[[Reasons], sa.Label[Any]]
+
+
 @dataclass(frozen=True, slots=True)
 class RowLevels:
     """What every statement about one source in one window is built on. Dates after ``now`` lie in the future.
 
-    ``latest`` keeps only the latest row of each (item, label): needed only if some repeat.
+    ``latest`` keeps only the latest row of each (item, label): needed only if some repeat. ``features``: the levels
+    have these, too.
     """
 
     source: SourceConfig
@@ -58,6 +63,7 @@ class RowLevels:
     window: Window
     now: datetime
     latest: bool = field(default=False, kw_only=True)
+    features: bool = field(default=False, kw_only=True)
     score_column: ClassVar[str] = "score"
 
     @property
@@ -69,22 +75,20 @@ class RowLevels:
         """The columns that are compared with the window and with ``now``."""
         return tuple(dict.fromkeys((self.source.window_on, "resolved_at")))
 
-    def arrays(self, connection: sa.Connection, statement: sa.Executable) -> Arrays:
-        """The columns of the result of one of these statements as arrays of one length."""
-        return self.dialect.arrays(connection, statement)
-
     # --- the levels
 
-    def _judged(self, *, features: bool = False, sound: bool = False) -> Subquery:
+    def _judged(self, judge: Judge | None = None) -> Subquery:
         """The rows of the window with the first reason to reject each, in the order of :class:`RejectReason`.
 
-        With ``sound`` the column ``sound`` takes the place of the reason; it is NULL in rejected rows.
+        ``judge`` is :func:`first_reason`, or :func:`sound_unless`, which is NULL in rejected rows.
         """
+        return self._of_window(judge or first_reason).subquery("judged")
+
+    def _of_window(self, judge: Judge) -> sa.Select[Any]:
         columns = [*self._identity(), *self._values(), *self._dated(), *self._extras()]
-        if features:
+        if self.features:
             columns += [self._feature(name).label(feature_key(i)) for i, name in enumerate(self.source.features)]
-        judgment = (sound_unless if sound else first_reason)(self._window_reasons())
-        return self._select(*columns, judgment).where(self._in_window()).subquery("judged")
+        return self._select(*columns, judge(self._window_reasons())).where(self._in_window())
 
     def _undated(self) -> Subquery:
         """The rows outside the window that belong to no window, or not yet, because of their date."""
@@ -94,28 +98,25 @@ class RowLevels:
         troubled = sa.or_(*(condition for condition, _ in dates))
         return self._select(*self._identity(), first_reason(dates)).where(troubled, outside).subquery("undated")
 
-    def _sound(self, *, features: bool = False) -> Subquery:
+    def _sound(self) -> Subquery:
         """The rows that count."""
-        return self._kept(features=features)
+        return self._kept()
 
-    def _kept(self, *, features: bool = False) -> Subquery:
+    def _kept(self) -> Subquery:
         """The rows that are not rejected; with ``latest`` only the latest of each (item, label)."""
         if not self.latest:
-            return self._every(features=features)
-        ranked = self._ranked()
+            return self._every()
+        ranked = self._ranked(self._every())
         return sa.select(ranked).where(self.dialect.usually(ranked.c.place == ONE)).subquery("sound")
 
-    def _every(self, *, features: bool = False) -> Subquery:
+    def _every(self) -> Subquery:
         """The rows that are not rejected, also where some repeat an (item, label)."""
-        judged = self._judged(features=features, sound=True)
+        judged = self._judged(sound_unless)
         kept = [column for column in judged.c if column.name != "sound"]
         return sa.select(*kept).where(judged.c.sound.is_not(None)).subquery("sound")
 
-    def _ranked(self) -> Subquery:
-        """The sound rows with their ``place`` among those of one (item, label): 1 is the latest."""
-        return self._ranked_of(self._every())
-
-    def _ranked_of(self, rows: Subquery) -> Subquery:
+    def _ranked(self, rows: Subquery) -> Subquery:
+        """Sound rows with their ``place`` among those of one (item, label): 1 is the latest."""
         return sa.select(rows, self._place(rows, [rows.c.item, rows.c.label], [])).subquery("ranked")
 
     def _place(self, rows: Subquery, within: Sequence[Expression], first: Sequence[Expression]) -> sa.Label[int]:
@@ -125,7 +126,7 @@ class RowLevels:
             column for column in rows.c if column.name == "version" or column.name.startswith(("cluster", "segment_"))
         ]
         order = [value.desc().nulls_last() for value in (*values, *map(self.dialect.ordered, texts))]
-        return sa.func.row_number().over(partition_by=within, order_by=[*first, *order]).label("place")
+        return place_over(partition_by=within, order_by=[*first, *order]).label("place")
 
     def _facts(self) -> Subquery:
         """The values that are summed (y, w, s), and the columns by which they are grouped."""
@@ -133,28 +134,32 @@ class RowLevels:
         decided = rows.c.predicted == ONE
         automated = self._automated(rows)
         decision = sa.case((automated, whole_number(3)), (decided, whole_number(2)), else_=ZERO)
-        cell = self.dialect.cell(rows.c.score)
+        decisions = self._decisions(rows, automated)
         columns = {
             "s": rows.c.score,
             "y": self._outcome(rows),
-            "w": rows.c.weight if self.layout.has("weight") else sa.cast(ONE, sa.Double),
-            "predicted": sa.case((decided, ONE), else_=ZERO),
-            "automated": sa.case((automated, ONE), else_=ZERO),
-            "cell": cell,
-            "key": cell * whole_number(4) + decision,
+            "w": rows.c.weight if "weight" in self.layout else sa.cast(ONE, sa.Double),
+            **decisions,
+            "key": decisions["cell"] * whole_number(4) + decision,
         }
         kept: list[Expression] = [rows.c.item, rows.c.label]
         if "cluster" in rows.c:  # some exports write "none" as an empty text: such rows are no cluster
             kept.append(sa.func.nullif(rows.c.cluster, EMPTY).label("cluster"))
         kept += [rows.c[name] for name in map(self._segment_key, self.source.segments) if name in rows.c]
-        facts = sa.select(*kept, *(column.label(name) for name, column in columns.items()))
+        facts = sa.select(*kept, *labelled(columns))
         return self.dialect.once(facts).subquery("facts")
+
+    def _decisions(self, rows: Subquery, automated: Expression) -> dict[str, Expression]:
+        """What was decided about each row, and the cell of its score."""
+        chosen = {"predicted": rows.c.predicted == ONE, "automated": automated}
+        columns = {name: sa.case((condition, ONE), else_=ZERO) for name, condition in chosen.items()}
+        return {**columns, "cell": self.dialect.cell(rows.c.score)}
 
     # --- whether rows have changed
 
     def _hash(self) -> Expression:
         """A hash of each row over every column that a reading uses, which ``Statements.fingerprint`` sums up."""
-        return self.dialect.row_hash([(self._column(name), self.layout.columns[name].kind) for name in self._read()])
+        return self.dialect.row_hash([self.layout[name] for name in self._read()])
 
     def _coming(self) -> Expression:
         """1 for a row of the window that lies in the future; :data:`ZERO` itself if no row can."""
@@ -166,7 +171,7 @@ class RowLevels:
         """The columns that a reading uses."""
         dates = ("resolved_at", self.source.window_on)
         names = ("item", "label", "score", "actual", "predicted", "weight", *dates, "cluster", "model_version")
-        return [name for name in dict.fromkeys((*names, *self.source.segments)) if self.layout.has(name)]
+        return [name for name in dict.fromkeys((*names, *self.source.segments)) if name in self.layout]
 
     # --- expressions
 
@@ -177,7 +182,7 @@ class RowLevels:
         return self.layout.expression(name)
 
     def _number(self, name: str) -> Expression:
-        return self.dialect.number(self._column(name), self.layout.columns[name].kind)
+        return self.dialect.number(*self.layout[name])
 
     def _share(self, name: str) -> Expression:
         """A score or an outcome; what rounding has moved out of [0, 1] is 0 or 1, all else stays as it is."""
@@ -192,7 +197,7 @@ class RowLevels:
         return false_or_null(self._number(name).between(_ROUNDED_0, _ROUNDED_1))
 
     def _instant(self, name: str) -> Expression:
-        return self.dialect.instant(self._column(name), self.layout.columns[name].kind)
+        return self.dialect.instant(*self.layout[name])
 
     def _datable(self, name: str) -> Expression:
         return self.dialect.datable(self._instant(name), self.layout.columns[name].kind)
@@ -204,9 +209,8 @@ class RowLevels:
         return self._between(self.window.start, self.window.end)
 
     def _between(self, start: datetime, end: datetime) -> Expression:
-        name, moment = self.source.window_on, self.dialect.moment
-        kind = self.layout.columns[name].kind
-        return self.dialect.within(self._column(name), kind, moment(start, kind), moment(end, kind))
+        column, kind = self.layout[self.source.window_on]
+        return self.dialect.within(column, kind, self.dialect.moment(start, kind), self.dialect.moment(end, kind))
 
     def _identity(self) -> list[sa.Label[Any]]:
         names = {"item": "item", "label": "label", "score_text": self.score_column, "date_text": self.source.window_on}
@@ -214,18 +218,18 @@ class RowLevels:
 
     def _text_or_none(self, name: str) -> Expression:
         """A column as text; NULL without it, as of a score that is computed elsewhere."""
-        return self._text(name) if self.layout.has(name) else sa.cast(sa.null(), sa.Text)
+        return self._text(name) if name in self.layout else sa.cast(sa.null(), sa.Text)
 
     def _values(self) -> list[sa.Label[Any]]:
         values = {"score": self._share("score"), "actual": self._share("actual"), "predicted": self._predicted()}
-        if self.layout.has("weight"):
+        if "weight" in self.layout:
             values["weight"] = self._number("weight")
         values["resolved"] = self._instant("resolved_at")
-        return [value.label(name) for name, value in values.items()]
+        return labelled(values)
 
     def _predicted(self) -> Expression:
         """What the classifier decided; without that column, whether the score is at least .5."""
-        if self.layout.has("predicted"):
+        if "predicted" in self.layout:
             return self._number("predicted")
         return sa.case((self._number("score") >= HALF, ONE), else_=ZERO)
 
@@ -236,7 +240,7 @@ class RowLevels:
     def _with_largest_predicted(self, rows: Subquery, name: str, *conditions: Expression) -> Subquery:
         """The rows for which the conditions hold; an item's largest score was predicted."""
         order = [rows.c.score.desc(), self.dialect.ordered(rows.c.label)]
-        place = sa.func.row_number().over(partition_by=rows.c.item, order_by=order).label("score_place")
+        place = place_over(partition_by=rows.c.item, order_by=order).label("score_place")
         kept = [column for column in rows.c if column.name != "predicted"]
         placed = sa.select(*kept, place).where(*conditions).subquery("placed_scores")
         largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO).label("predicted")
@@ -248,15 +252,15 @@ class RowLevels:
         return [] if name == "resolved_at" else [self._instant(name).label("dated")]
 
     def _extras(self) -> list[sa.Label[Any]]:
-        extras = [self._text("cluster").label("cluster")] if self.layout.has("cluster") else []
+        extras = [self._text("cluster").label("cluster")] if "cluster" in self.layout else []
         named = {self._segment_key(segment): segment for segment in self.source.segments}
-        if self.layout.has("model_version"):
+        if "model_version" in self.layout:
             named["version"] = "model_version"
         return extras + [sa.func.coalesce(self._text(name), NO_VALUE).label(key) for key, name in named.items()]
 
     def _feature(self, name: str) -> Expression:
-        kind = self.layout.columns[name].kind
-        return self._number(name) if kind in NUMERIC else self._column(name)
+        column, kind = self.layout[name]
+        return self.dialect.number(column, kind) if kind in NUMERIC else column
 
     def _segment_key(self, segment: str | None) -> str:
         return "segment_" + str(self.source.segments.index(segment or ""))
@@ -279,21 +283,18 @@ class RowLevels:
             (sa.or_(self._column("label").is_(None), label == ""), RejectReason.LABEL_MISSING),
             (false_or_null(self.dialect.byte_length(label).between(ONE, LONGEST_LABEL)), RejectReason.LABEL_TOO_LONG),
             (self._column("score").is_(None), RejectReason.SCORE_MISSING),
-            (
-                self.dialect.not_a_number(self._column("score"), self.layout.columns["score"].kind),
-                RejectReason.SCORE_NOT_A_NUMBER,
-            ),
+            (self.dialect.not_a_number(*self.layout["score"]), RejectReason.SCORE_NOT_A_NUMBER),
             (self._is_no_share("score"), RejectReason.SCORE_OUT_OF_RANGE),
         ]
 
     def _decision_reasons(self) -> list[tuple[Expression, RejectReason]]:
-        if not self.layout.has("predicted"):
+        if "predicted" not in self.layout:
             return []
         predicted = self._number("predicted")
         return [(false_or_null(sa.or_(predicted == ZERO, predicted == ONE)), RejectReason.PREDICTED_INVALID)]
 
     def _weight_reasons(self) -> list[tuple[Expression, RejectReason]]:
-        if not self.layout.has("weight"):
+        if "weight" not in self.layout:
             return []
         weight = self._number("weight")
         usable = sa.and_(weight >= _SMALLEST_WEIGHT, weight < _LARGEST_WEIGHT)
@@ -352,7 +353,7 @@ def false_or_null(condition: Expression) -> Expression:
     return sa.not_(sa.func.coalesce(condition, sa.false()))
 
 
-def first_reason(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label[Any]:
+def first_reason(reasons: Reasons) -> sa.Label[Any]:
     """The first reason that holds, as text; NULL if none does."""
     if not reasons:
         return sa.cast(sa.null(), sa.Text).label("reason")
@@ -360,14 +361,14 @@ def first_reason(reasons: Sequence[tuple[Expression, RejectReason]]) -> sa.Label
     return sa.case(*cases, else_=sa.null()).label("reason")
 
 
-def sound_unless(reasons: Sequence[tuple[Expression, RejectReason]], value: Expression = ONE) -> sa.Label[Any]:
-    """``value`` if no reason holds, else NULL. Reasons that imply a later one are left out.
+def sound_unless(reasons: Reasons) -> sa.Label[Any]:
+    """1 if no reason holds, else NULL. Reasons that imply a later one are left out.
 
     The rows are chosen by IS NOT NULL, which PostgreSQL expects to hold for nearly all rows. Of ``reason IS NULL`` it
     expects one row in 200, and then sorts rows that it could hash.
     """
     cases = [(condition, sa.null()) for condition, reason in reasons if reason not in _NARROWER]
-    return (sa.case(*cases, else_=value) if cases else value).label("sound")
+    return (sa.case(*cases, else_=ONE) if cases else ONE).label("sound")
 
 
 def identified(rows: Subquery, reason: Expression) -> sa.Select[Any]:

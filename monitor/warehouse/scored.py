@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, date, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
@@ -24,9 +24,8 @@ from monitor.warehouse.dialects import FIRST, NUMERIC, Kind
 from monitor.warehouse.duckdb import DuckDB
 from monitor.warehouse.relation import from_clause
 from monitor.warehouse.score_construction import BadArray, scores
-from monitor.warehouse.statements import Statements
+from monitor.warehouse.statements import Asked, Rows, Statements
 
-Asked = TypeVar("Asked", bound=Statements)
 CHUNK = 50_000
 _TABLE = "scored"
 _DATES = ("resolved_at", "predicted_at")
@@ -34,20 +33,24 @@ _NUMBERS = ("score", "actual", "predicted", "weight")
 
 
 @contextmanager
-def localised(connection: sa.Connection, plain: Asked) -> Iterator[tuple[sa.Connection, Asked]]:
-    """The same statements over a copy of the rows with their scores. The copy exists within the block only."""
+def localised(rows: Rows[Asked]) -> Iterator[Rows[Asked]]:
+    """The same rows; of a source whose scores are made, a copy with its scores, which exists within the block only."""
+    plain = rows.statements
+    if plain.source.score is None:
+        yield rows
+        return
     layout = _layout_of_copy(plain)
     engine = sa.create_engine("duckdb:///:memory:", poolclass=NullPool)
     try:
         with engine.connect() as local, local.begin():
             local.exec_driver_sql("SET TimeZone = 'UTC'")
             local.exec_driver_sql(_create(layout))
-            chunked = connection.execution_options(yield_per=CHUNK)
+            chunked = rows.connection.execution_options(yield_per=CHUNK)
             result = chunked.execute(plain.raw(tuple(plain.layout.columns)))
             for part in result.partitions(CHUNK):
                 _insert(local, layout, _scored([tuple(row) for row in part], plain))
             config = plain.source.model_copy(update={"score": None, "columns": {}})
-            yield local, replace(plain, source=config, layout=layout, dialect=DuckDB())
+            yield Rows(local, replace(plain, source=config, layout=layout, dialect=DuckDB()))
     finally:
         engine.dispose()
 

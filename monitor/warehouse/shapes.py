@@ -25,18 +25,19 @@ from monitor.warehouse.checks import (
     Column,
     Columns,
     Layout,
+    Opened,
+    Typed,
     find,
     labels_of,
     layout_of,
-    none_named,
-    parsed,
+    relation_of,
     score_name,
     seen_kind,
     to_make_a_number,
 )
-from monitor.warehouse.dialects import EMPTY, NUMERIC, ONE, WHOLE, ZERO, Dialect, Expression, Kind
+from monitor.warehouse.dialects import EMPTY, NUMERIC, ONE, WHOLE, ZERO, Dialect, Expression, place_over
 from monitor.warehouse.files import typed
-from monitor.warehouse.relation import RelationProblem
+from monitor.warehouse.relation import RelationError, RelationProblem
 
 NEITHER: Expression = sa.literal_column("2")
 """The outcome of a truth in words that are neither positive nor negative: outside [0, 1], so the row is rejected."""
@@ -45,73 +46,55 @@ _CONSUMED = ("label", "score", "confidence", "actual", "predicted", "true_label"
 _OF_THE_TRUTH = ("actual", "true_label", "resolved_at")
 
 Read = tuple[FromClause, Columns]
-Typed = tuple[Expression, Kind]
 
 
-def long_form(
-    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
-) -> Layout | list[RelationProblem]:
-    """The layout of a source as one row per (item, label), or all problems with its relations."""
-    joined = joined_layout(connection, name, source, relation, dialect)
-    if isinstance(joined, list):
-        return joined
-    layout, available = joined
-    shape = _Shape(connection, name, source, layout, dialect)
+def long_form(opened: Opened) -> Layout:
+    """A source as one row per (item, label). Raises :class:`RelationError` with all problems with its relations."""
+    layout, available = joined_layout(opened)
+    source = opened.source
+    shape = _Shape(opened.connection, opened.name, source, opened.dialect, layout)
     found = shape.of_rows() if source.wide is None else shape.of_columns(source.wide, available)
-    return _agreed(source, found, dialect) if source.agreement_by and isinstance(found, Layout) else found
+    return _agreed(source, found, opened.dialect) if source.agreement_by else found
 
 
-def joined_layout(
-    connection: sa.Connection, name: str, source: SourceConfig, relation: Relation, dialect: Dialect
-) -> tuple[Layout, Columns] | list[RelationProblem]:
-    """The columns of a source as its relations have them, and all that are there; or all problems with them."""
-    clause, available = read(connection, source, relation, dialect)
-    if source.truth is not None:
-        joined = _joined(connection, name, source, source.truth, (clause, available), dialect)
-        if isinstance(joined, list):
-            return joined
-        clause, available = joined
-    layout = layout_of(connection, name, source, clause, available, dialect)
-    if not isinstance(layout, Layout):
-        return none_named(name, source, relation, available) or layout
-    return layout, available
+def joined_layout(opened: Opened) -> tuple[Layout, Columns]:
+    """The columns of a source as its relations have them, and all that are there. Raises as :func:`long_form`."""
+    relation = relation_of(opened)
+    clause, available = read(opened, relation)
+    if opened.source.truth is not None:
+        clause, available = _joined(opened, opened.source.truth, clause, available)
+    return layout_of(opened, relation, clause, available), available
 
 
-def read(
-    connection: sa.Connection, source: SourceConfig, relation: Relation, dialect: Dialect, name: str = "relation"
-) -> Read:
+def read(opened: Opened, relation: Relation, name: str = "relation") -> Read:
     """The rows of a relation, and its columns in the types of the contract."""
-    clause = dialect.at_hand(connection, relation, name)
-    return typed(source, relation, clause, dialect.columns(connection, relation, clause))
+    clause = opened.dialect.at_hand(opened.connection, relation, name)
+    return typed(opened.source, relation, clause, opened.dialect.columns(opened.connection, relation, clause))
 
 
 # --- two relations
 
 
-def truth_of(name: str, source: SourceConfig, truth: TruthConfig, dialect: Dialect) -> Relation | RelationProblem:
-    """The relation of a source's truths."""
-    return parsed(name, source.model_copy(update={"relation": truth.relation, "types": {}}), dialect)
+def read_truths(opened: Opened, truth: TruthConfig) -> Read:
+    """As :func:`read`, of the truths of a source. Raises as :func:`relation_of`."""
+    source = opened.source.model_copy(update={"relation": truth.relation, "types": {}})
+    return read(opened, relation_of(replace(opened, source=source)), "truths")
 
 
-def _joined(
-    connection: sa.Connection, name: str, source: SourceConfig, truth: TruthConfig, predictions: Read, dialect: Dialect
-) -> Read | list[RelationProblem]:
+def _joined(opened: Opened, truth: TruthConfig, first: FromClause, its_columns: Columns) -> Read:
     """The predictions that have a truth, or all of them if those without one are counted as waiting.
 
     Of a column in both relations, the one of the truth is used if it belongs to the truth.
     """
-    relation = truth_of(name, source, truth, dialect)
-    if isinstance(relation, RelationProblem):
-        return [relation]
-    second, its_columns = read(connection, source, relation, dialect, "truths")
-    first, available = predictions[0], (predictions[1], its_columns)
-    shared = [(find(left, available[0]), find(right, available[1])) for left, right in truth.on.items()]
-    problems = list(_unshared(name, truth.on, available))
+    source = opened.source
+    second, columns_of_truth = read_truths(opened, truth)
+    available = its_columns, columns_of_truth
+    problems = list(_unshared(opened, truth.on, available))
     if problems:
-        return problems
+        raise RelationError(problems)
+    shared = [(find(left, available[0]), find(right, available[1])) for left, right in truth.on.items()]
     pairs = [(left, right) for left, right in shared if left is not None and right is not None]
-    file = all(map(is_files, source.relations))
-    equal = sa.and_(*(same(_of(first, left), _of(second, right), dialect, file=file) for left, right in pairs))
+    equal = sa.and_(*(same(opened, _of(first, left), _of(second, right)) for left, right in pairs))
     of_truth = {source.columns.get(each, each).casefold() for each in _OF_THE_TRUTH}
     of_truth -= {left.name.casefold() for left, _ in pairs}
     names_of_truth = {column.casefold() for column, _ in available[1]}
@@ -124,39 +107,35 @@ def _joined(
     return rows.subquery("joined"), [*kept, *added]
 
 
-def _unshared(name: str, on: Mapping[str, str], available: tuple[Columns, Columns]) -> Iterator[RelationProblem]:
+def _unshared(opened: Opened, on: Mapping[str, str], available: tuple[Columns, Columns]) -> Iterator[RelationProblem]:
     relations = (("relation", tuple(on), available[0]), ("truth", tuple(on.values()), available[1]))
     for place, names, columns in relations:
         for column in (column for column in names if find(column, columns) is None):
             has = ", ".join(column_name for column_name, _ in columns)
             remedy = f"write on: a column of both, or on: {{theirs: the truth's}}; there are: {has}"
-            yield RelationProblem(name, f"column {column}, by which truths are joined, is not in the {place}", remedy)
+            yield opened.problem(f"column {column}, by which truths are joined, is not in the {place}", remedy)
 
 
 def _of(clause: FromClause, column: Column) -> Typed:
     return sa.column(column.name, _selectable=clause), column.kind
 
 
-def same(left: Typed, right: Typed, dialect: Dialect, *, file: bool) -> Expression:
+def same(opened: Opened, left: Typed, right: Typed) -> Expression:
     """Whether two columns are equal; columns of different kinds, and of CSV files, as text: 1000.0 is 1000 there."""
-    alike = left[1] == right[1] and not (file and left[1] == "text")
+    alike = left[1] == right[1] and not (left[1] == "text" and all(map(is_files, opened.source.relations)))
     if alike or {left[1], right[1]} <= {*NUMERIC}:
         return left[0] == right[0]
-    return dialect.label_text(*left) == dialect.label_text(*right)
+    return opened.dialect.label_text(*left) == opened.dialect.label_text(*right)
 
 
 # --- the columns of the long form
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
-    """One source and the columns of its relation, and how these become the columns of the long form."""
+class _Shape(Opened):
+    """A source with the columns of its relation, and how these become the columns of the long form."""
 
-    connection: sa.Connection
-    name: str
-    source: SourceConfig
     layout: Layout
-    dialect: Dialect
 
     def of_rows(self) -> Layout:
         """The long form of a relation with one label per row."""
@@ -164,10 +143,10 @@ class _Shape:
         if source.kind == "regression" or not (shape.is_single or shape.is_worded or source.score_scale != 1):
             return shape.layout
         named = "predicted_label" if shape.is_single else "label"
-        label = self.dialect.label_text(shape.layout.expression(named), shape.layout.columns[named].kind)
+        label = self.dialect.label_text(*shape.layout[named])
         return _layout([{**shape.kept(), **shape.of_label((label, "text"))}])
 
-    def of_columns(self, wide: WideConfig, available: Columns) -> Layout | list[RelationProblem]:
+    def of_columns(self, wide: WideConfig, available: Columns) -> Layout:
         """The long form of a relation with one column per label: one row per label."""
         labels = wide.labels or labels_of(wide.score, [column for column, _ in available])
         patterns = [pattern for pattern in (wide.score, wide.actual, wide.predicted) if pattern is not None]
@@ -176,7 +155,7 @@ class _Shape:
         }
         problems = list(self._of_wide(wide, found, available))
         if problems:
-            return problems
+            raise RelationError(problems)
         columns = {_key(pattern, label): column for label, each in found.items() for pattern, column in each.items()}
         known = {name: column for name, column in columns.items() if column is not None}
         with_labels = Layout(self.layout.relation, {**self.layout.columns, **known})
@@ -191,8 +170,7 @@ class _Shape:
     @property
     def is_worded(self) -> bool:
         """Whether truths or decisions are words or labels, and not numbers."""
-        has = self.layout.has
-        return bool(self.source.positive) or has("true_label") or has("predicted_label")
+        return bool(self.source.positive) or "true_label" in self.layout or "predicted_label" in self.layout
 
     def newest(self) -> _Shape:
         """The same for the latest row of each item, or of each (item, label) if the relation has one label per row.
@@ -202,12 +180,9 @@ class _Shape:
         if not self.source.latest_by:
             return self
         layout, dialect = self.layout, self.dialect
-        within = [layout.expression(name) for name in ("item", "label") if layout.has(name)]
-        dates = [dialect.instant(layout.expression(name), layout.columns[name].kind) for name in self.source.latest_by]
-        # values decide between ties, so the order is always the same
-        values = [dialect.ordered(dialect.text(layout.expression(name))) for name in layout.columns]
-        order = [value.desc().nulls_last() for value in (*dates, *values)]
-        place = sa.func.row_number().over(partition_by=within, order_by=order).label("place")
+        within = [layout.expression(name) for name in ("item", "label") if name in layout]
+        order = _latest_first(layout, self.source.latest_by, dialect)
+        place = place_over(partition_by=within, order_by=order).label("place")
         ranked = layout.numbered(place).subquery("ranked_rows")
         counts = sa.or_(ranked.c.place == ONE, layout.within(ranked).expression("item").is_(None))
         newest = sa.select(*(column for column in ranked.c if column.name != "place")).where(counts)
@@ -217,8 +192,8 @@ class _Shape:
         """The columns that the long form has unchanged: dates, weights, clusters, segments, features and so on."""
         named = {*self.source.segments, *self.source.features}
         return {
-            name: (self.layout.expression(name), column.kind)
-            for name, column in self.layout.columns.items()
+            name: self.layout[name]
+            for name in self.layout.columns
             if "\0" not in name and (name not in _CONSUMED or name in named)
         }
 
@@ -228,12 +203,12 @@ class _Shape:
         score = score_name(self.source)
         if self.source.score is None:
             found["score"] = self._score(score)
-        found["actual"] = self._actual("actual", label) if self.layout.has("actual") else self._is_true(label)
+        found["actual"] = self._actual("actual") if "actual" in self.layout else self._agrees(label, "true_label")
         if self.is_single:
             found["predicted"] = (ONE, "number")
-        elif self.layout.has("predicted_label"):
+        elif "predicted_label" in self.layout:
             found["predicted"] = self._agrees(label, "predicted_label")
-        elif self.layout.has("predicted"):
+        elif "predicted" in self.layout:
             found["predicted"] = self._decided("predicted")
         return found
 
@@ -241,29 +216,31 @@ class _Shape:
         """The columns of the rows about one label of a wide relation."""
         named: Typed = (sa.literal(WHOLE.sub(r"\1", label), sa.Text), "text")
         found = {**self.kept(), "label": named, "score": self._score(_key(wide.score, label))}
-        found["actual"] = self._is_true(named) if wide.actual is None else self._actual(_key(wide.actual, label), named)
+        if wide.actual is None:
+            found["actual"] = self._agrees(named, "true_label")
+        else:
+            found["actual"] = self._actual(_key(wide.actual, label))
         if wide.predicted is not None:
             found["predicted"] = self._decided(_key(wide.predicted, label))
-        elif self.layout.has("predicted_label"):
+        elif "predicted_label" in self.layout:
             found["predicted"] = self._agrees(named, "predicted_label")
         return found
 
     def _score(self, name: str) -> Typed:
-        kind = self.layout.columns[name].kind
-        return self.dialect.scaled(self.layout.expression(name), kind, self.source.score_scale), "number"
+        return self.dialect.scaled(*self.layout[name], self.source.score_scale), "number"
 
-    def _actual(self, name: str, label: Typed) -> Typed:
-        if self.source.positive:
-            return self._in_words(name), "number"
-        return self.dialect.scaled(self.layout.expression(name), self.layout.columns[name].kind, 1), "number"
+    def _actual(self, name: str) -> Typed:
+        return self._in_words(name) if self.source.positive else self._as_number(name)
 
     def _decided(self, name: str) -> Typed:
         """The decision as a number. It is in words if truths are in words and the column is text."""
-        if self.source.positive and seen_kind(self.connection, self.layout, name, self.dialect) == "text":
-            return self._in_words(name), "number"
-        return self.dialect.scaled(self.layout.expression(name), self.layout.columns[name].kind, 1), "number"
+        in_words = self.source.positive and seen_kind(self, self.layout, name) == "text"
+        return self._in_words(name) if in_words else self._as_number(name)
 
-    def _in_words(self, name: str) -> Expression:
+    def _as_number(self, name: str) -> Typed:
+        return self.dialect.scaled(*self.layout[name], 1), "number"
+
+    def _in_words(self, name: str) -> Typed:
         text = sa.func.trim(self.dialect.text(self.layout.expression(name)))
         lowered = sa.func.lower(text)
         cases: list[tuple[Expression, Expression]] = [
@@ -274,23 +251,20 @@ class _Shape:
             positive, negative = _with_booleans(positive), _with_booleans(negative)
         cases.append((_one_of(text, lowered, positive), ONE))
         if not negative:
-            return sa.case(*cases, else_=ZERO)
-        return sa.case(*cases, (_one_of(text, lowered, negative), ZERO), else_=NEITHER)
-
-    def _is_true(self, label: Typed) -> Typed:
-        return self._agrees(label, "true_label")
+            return sa.case(*cases, else_=ZERO), "number"
+        return sa.case(*cases, (_one_of(text, lowered, negative), ZERO), else_=NEITHER), "number"
 
     def _agrees(self, label: Typed, name: str) -> Typed:
         """1 if a column names the label, 0 if it names another, NULL if it names none."""
         if name == "true_label" and not self.source.has_truth:
             return sa.cast(sa.null(), sa.Double), "number"
-        column, kind = self.layout.expression(name), self.layout.columns[name].kind
+        column, kind = self.layout[name]
         text = self.dialect.ordered(self.dialect.label_text(column, kind))
         equal = text == self.dialect.ordered(label[0])
-        predicted = self.layout.columns.get("predicted_label")
-        if self.is_single and predicted is not None and {kind, predicted.kind} <= {*NUMERIC}:
-            given = self.dialect.number(self.layout.expression("predicted_label"), predicted.kind)
-            equal = self.dialect.number(column, kind) == given
+        if self.is_single:
+            predicted = self.layout["predicted_label"]
+            if {kind, predicted[1]} <= {*NUMERIC}:
+                equal = self.dialect.number(column, kind) == self.dialect.number(*predicted)
         is_missing = sa.func.nullif(self.dialect.text(column), EMPTY).is_(None)
         return sa.case((is_missing, sa.null()), (equal, ONE), else_=ZERO), "number"
 
@@ -300,22 +274,21 @@ class _Shape:
         """The problems with the columns of the labels."""
         if not found:
             has = ", ".join(column for column, _ in available)
-            yield RelationProblem(self.name, f"no column is called like {wide.score}", f"there are: {has}")
+            yield self.problem(f"no column is called like {wide.score}", f"there are: {has}")
         booleans = (wide.actual, wide.predicted)
         for label, columns in found.items():
             for pattern, column in columns.items():
                 called = pattern.replace(PLACE, label)
                 if column is None:
                     remedy = "add it to the relation, or name the labels under wide: {labels: [...]}"
-                    yield RelationProblem(self.name, f"column {called} is missing, for label {label}", remedy)
+                    yield self.problem(f"column {called} is missing, for label {label}", remedy)
                     continue
-                alone = Layout(self.layout.relation, {called: column})
-                kind = seen_kind(self.connection, alone, called, self.dialect)
+                kind = seen_kind(self, Layout(self.layout.relation, {called: column}), called)
                 fits = kind in (*NUMERIC, "unknown") or (kind == "boolean" and pattern in booleans)
                 if not fits and not (pattern in booleans and self.source.positive):
                     shown = "no number" if kind == "other" else kind
                     remedy = to_make_a_number(self.source, column.name)
-                    yield RelationProblem(self.name, f"column {column.name} (of label {label}) is {shown}", remedy)
+                    yield self.problem(f"column {column.name} (of label {label}) is {shown}", remedy)
 
 
 def _agreed(source: SourceConfig, layout: Layout, dialect: Dialect) -> Layout:
@@ -325,14 +298,11 @@ def _agreed(source: SourceConfig, layout: Layout, dialect: Dialect) -> Layout:
     rejected.
     """
     pair = [layout.expression(name) for name in ("item", "label")]
-    outcome = sa.cast(dialect.number(layout.expression("actual"), layout.columns["actual"].kind), sa.Double)
-    date = dialect.instant(layout.expression("resolved_at"), layout.columns["resolved_at"].kind)
-    # values decide between ties, so the order is always the same
-    values = [dialect.ordered(dialect.text(layout.expression(name))) for name in layout.columns]
-    order = [value.desc().nulls_last() for value in (date, *values)]
+    outcome = sa.cast(dialect.number(*layout["actual"]), sa.Double)
+    order = _latest_first(layout, ["resolved_at"], dialect)
     by = [layout.expression(name) for name in source.agreement_by]
-    latest = sa.func.row_number().over(partition_by=[*pair, *by], order_by=order).label("of_annotator")
-    turn = sa.func.row_number().over(partition_by=pair, order_by=order).label("turn")
+    latest = place_over(partition_by=[*pair, *by], order_by=order).label("of_annotator")
+    turn = place_over(partition_by=pair, order_by=order).label("turn")
     rows = layout.numbered(outcome.label("outcome"), latest, turn).subquery("annotations")
     numbered = layout.within(rows)
     within = [numbered.expression(name) for name in ("item", "label")]
@@ -344,6 +314,13 @@ def _agreed(source: SourceConfig, layout: Layout, dialect: Dialect) -> Layout:
     shared = sa.select(*(rows.c[name] for name in names), rows.c.turn, share).subquery("shared")
     kept = sa.select(*(shared.c[name] for name in names), shared.c.agreement).where(shared.c.turn == ONE)
     return Layout(kept.subquery("agreed"), {**numbered.columns, "actual": Column("agreement", "number")})
+
+
+def _latest_first(layout: Layout, dates: Sequence[str], dialect: Dialect) -> list[Expression]:
+    """The order of rows, the latest first. Values decide between ties, so it is always the same."""
+    instants = [dialect.instant(*layout[name]) for name in dates]
+    values = [dialect.ordered(dialect.text(layout.expression(name))) for name in layout.columns]
+    return [value.desc().nulls_last() for value in (*instants, *values)]
 
 
 def _key(pattern: str, label: str) -> str:
@@ -377,6 +354,6 @@ def _layout(parts: Sequence[Mapping[str, Typed]]) -> Layout:
     """The union of the rows of all parts, which have the same columns."""
     names = list(parts[0])
     selects = [sa.select(*(part[name][0].label(f"c{index}") for index, name in enumerate(names))) for part in parts]
-    rows = selects[0] if len(selects) == 1 else sa.union_all(*selects)
+    rows = sa.union_all(*selects)
     columns = {name: Column(f"c{index}", parts[0][name][1]) for index, name in enumerate(names)}
     return Layout(rows.subquery("long_form"), columns)

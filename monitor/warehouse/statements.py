@@ -6,17 +6,19 @@ in ``cluster_sums.py``.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from decimal import Decimal
+from typing import Any, Generic, Self, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
 from monitor.warehouse.count_statements import CountStatements
-from monitor.warehouse.dialects import DATED, EMPTY, HALF, ONE, ZERO, Expression
+from monitor.warehouse.dialects import COUNT, DATED, EMPTY, HALF, ONE, ZERO, Arrays, Expression, labelled, place_over
 from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.row_levels import feature_key, identified, whole_number
 
@@ -36,7 +38,7 @@ class Statements(CountStatements):
     def undated(self) -> sa.Select[Any]:
         """(reason, n) over the rows outside the window whose date is missing, malformed or in the future."""
         rows = self._undated()
-        return sa.select(rows.c.reason, sa.func.count().label("n")).group_by(rows.c.reason)
+        return sa.select(rows.c.reason, COUNT).group_by(rows.c.reason)
 
     def repeated(self) -> sa.Select[Any]:
         """(n): how many sound rows repeat an (item, label) of the window."""
@@ -60,7 +62,7 @@ class Statements(CountStatements):
     def _first_of(self, rows: Subquery) -> sa.Select[Any]:
         texts = [rows.c[name] for name in ("item", "label", "score_text", "date_text")]
         order = [self.dialect.ordered(text).nulls_last() for text in texts]
-        place = sa.func.row_number().over(partition_by=rows.c.reason, order_by=order).label("place")
+        place = place_over(partition_by=rows.c.reason, order_by=order).label("place")
         placed = sa.select(rows, place).subquery("placed")
         names = {"reason": "reason", "item": "item", "label": "label", "score": "score_text", "date": "date_text"}
         columns = (placed.c[column].label(name) for name, column in names.items())
@@ -71,7 +73,7 @@ class Statements(CountStatements):
         rows = self._judged()
         yield identified(rows, rows.c.reason).where(rows.c.reason.is_not(None))
         if RejectReason.DUPLICATE in reasons:
-            rows = self._ranked_of(self._of_repeated())
+            rows = self._ranked(self._of_repeated())
             yield identified(rows, sa.literal(RejectReason.DUPLICATE.value, sa.Text)).where(rows.c.place > ONE)
 
     def _of_repeated(self) -> Subquery:
@@ -98,7 +100,7 @@ class Statements(CountStatements):
         coming = self._coming()
         sums: dict[str, Expression] = {"n": sa.func.count(), "hash": sa.func.sum(self._hash())}
         sums["coming"] = coming if coming is ZERO else sa.func.sum(coming)
-        return self._select(*(value.label(name) for name, value in sums.items())).where(self._in_window())
+        return self._select(*labelled(sums)).where(self._in_window())
 
     def dated(self, start: datetime, end: datetime) -> sa.Select[Any]:
         """(n): 1 for each row, sound or not, with start <= its date < end."""
@@ -114,7 +116,7 @@ class Statements(CountStatements):
     def versions(self) -> sa.Select[Any]:
         """(version, n): the rows of each model version."""
         rows = self._sound()
-        return sa.select(rows.c.version, sa.func.count().label("n")).group_by(rows.c.version)
+        return sa.select(rows.c.version, COUNT).group_by(rows.c.version)
 
     def pairs(self, most: int) -> sa.Select[Any]:
         """(a, b, n, true, both_true, predicted, both_predicted) by pair of the ``most`` labels with the most true rows.
@@ -123,7 +125,7 @@ class Statements(CountStatements):
         where b is true, ``predicted`` those where b was predicted, ``both_...`` those where the same holds for a.
         """
         rows, by_bytes = self._sound(), self.dialect.ordered
-        bounded = not self.layout.has("weight")
+        bounded = "weight" not in self.layout
         hits = self.dialect.exact_sum(rows.c.actual, bounded=True)
         frequent = sa.select(rows.c.label).group_by(rows.c.label).order_by(hits.desc(), by_bytes(rows.c.label))
         chosen = frequent.limit(most).subquery("chosen")
@@ -140,7 +142,7 @@ class Statements(CountStatements):
         sums = (self.dialect.exact_sum(value, bounded=bounded).label(name) for name, value in values.items())
         named = (a.c.label.label("a"), b.c.label.label("b"))
         joined = a.join(b, a.c.item == b.c.item)
-        return sa.select(*named, sa.func.count().label("n"), *sums).select_from(joined).group_by(a.c.label, b.c.label)
+        return sa.select(*named, COUNT, *sums).select_from(joined).group_by(a.c.label, b.c.label)
 
     # --- rows that leave the warehouse
 
@@ -150,7 +152,7 @@ class Statements(CountStatements):
         Items are drawn by :meth:`_stratified` from the share 2 ** -``halvings`` with the smallest md5, so that few are
         sorted if there are many. An item's features are those of its first label's latest row.
         """
-        rows, by_bytes = self._sound(features=True), self.dialect.ordered
+        rows, by_bytes = replace(self, features=True)._sound(), self.dialect.ordered
         if halvings:
             least = sa.literal(f"{2 ** (_HASH_BITS - halvings):0{_HASH_BITS // 4}x}", sa.Text)
             rows = sa.select(rows).where(by_bytes(self.dialect.md5(rows.c.item)) < least).subquery("candidates")
@@ -175,7 +177,7 @@ class Statements(CountStatements):
         stratum = sa.func.coalesce(sa.func.min(label), EMPTY).label("stratum")
         items = sa.select(rows.c.item, stratum).group_by(rows.c.item).subquery("items")
         order = (by_bytes(items.c.stratum), by_bytes(self.dialect.md5(items.c.item)), by_bytes(items.c.item))
-        place, size = sa.func.row_number().over(order_by=order).label("place"), sa.func.count().over().label("n")
+        place, size = place_over(order_by=order).label("place"), sa.func.count().over().label("n")
         placed = sa.select(items.c.item, place, size).subquery("placed")
         # every (n / limit)-th item: those at which place * limit / n reaches the next whole number
         few, reached = placed.c.n <= limit, (placed.c.place * limit) % placed.c.n < limit
@@ -219,7 +221,51 @@ class Statements(CountStatements):
 
     def _plainly(self, name: str) -> Expression:
         """A column as a driver can fetch it: of dates that Python does not have, the first or the last that it has."""
-        kind = self.layout.columns[name].kind
+        column, kind = self.layout[name]
         if name in ("actual", "predicted", "weight"):
             return self._number(name)
-        return self.dialect.nearest_of_python(self._instant(name), kind) if kind in DATED else self._column(name)
+        return self.dialect.nearest_of_python(self._instant(name), kind) if kind in DATED else column
+
+
+Asked = TypeVar("Asked", bound=Statements)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows(Generic[Asked]):
+    """The rows of a window: statements about them, and the connection that answers these."""
+
+    connection: sa.Connection
+    statements: Asked
+
+    def fetch(self, statement: sa.Executable) -> Arrays:
+        """The columns of a result of many rows, as arrays of one length."""
+        return self.statements.dialect.arrays(self.connection, statement)
+
+    def ask(self, statement: sa.Executable) -> list[dict[str, Any]]:
+        """The rows of a result of few rows, by the names of its columns."""
+        return [row._asdict() for row in self.connection.execute(statement)]
+
+    def number(self, statement: sa.Executable) -> int:
+        """The whole number that is the result."""
+        return int(self.connection.execute(statement).scalar_one())
+
+    def repeated(self) -> int:
+        """How many sound rows repeat an (item, label)."""
+        return self.number(self.statements.repeated())
+
+    def counted(self, repeated: int | None = None) -> Self:
+        """The rows that count: where sound rows repeat an (item, label), the latest. ``repeated`` says whether."""
+        repeated = self.repeated() if repeated is None else repeated
+        return replace(self, statements=replace(self.statements, latest=True)) if repeated else self
+
+    def fingerprint(self) -> tuple[int, str]:
+        """How many rows there are, and a text that changes with them or with the configuration of the source."""
+        (row,) = self.connection.execute(self.statements.fingerprint())
+        total = tuple(whole_number_of(value) for value in row)
+        text = repr((self.statements.source.model_dump_json(), [total]))
+        return total[0], hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def whole_number_of(value: Any) -> int:
+    """A value of a result as an int; 0 if it is NULL. Some drivers give the text of decimals."""
+    return int(Decimal(value)) if isinstance(value, str) else int(value or 0)

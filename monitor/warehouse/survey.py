@@ -9,11 +9,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from monitor.config.model import SourceConfig
 from monitor.core.records import ROUNDING
-from monitor.warehouse.checks import Layout
+from monitor.warehouse.checks import Layout, Opened
 from monitor.warehouse.dates import has_zone
-from monitor.warehouse.dialects import ONE, ZERO, Dialect, Expression
+from monitor.warehouse.dialects import ONE, ZERO, Dialect, Expression, Kind, labelled
 
 _FINITE: Expression = sa.literal_column("1e300")  # beyond: infinite, or NaN, which engines sort last
 
@@ -54,37 +53,37 @@ class Survey:
     ties: int = 0
 
 
-def survey(connection: sa.Connection, source: SourceConfig, layout: Layout, dialect: Dialect) -> Survey:
+def survey(opened: Opened, layout: Layout) -> Survey:
     """Read the whole relation once."""
-    found = connection.execute(_statement(source, layout, dialect)).mappings().one()
+    date, kind = layout[opened.source.window_on]
+    found = opened.connection.execute(_statement(date, kind, layout, opened.dialect)).mappings().one()
     return Survey(
         rows=int(found["rows_"]),
         items=int(found["items"]),
         labels=int(found.get("labels") or 0),
-        first=dialect.aware(found["first"]),
-        last=dialect.aware(found["last"]),
+        first=opened.dialect.aware(found["first"]),
+        last=opened.dialect.aware(found["last"]),
         unread=int(found["unread"]),
         unread_example=found["unread_example"],
-        zone=_has_zone(layout.columns[source.window_on].kind, found["some_date"]),
+        zone=_has_zone(kind, found["some_date"]),
         least=_number(found, "least"),
         greatest=_number(found, "greatest"),
         truths=int(found["truths"]),
         hits=int(found["hits"]),
-        has_predicted=layout.has("predicted"),
-        has_weight=layout.has("weight"),
-        has_cluster=layout.has("cluster"),
+        has_predicted="predicted" in layout,
+        has_weight="weight" in layout,
+        has_cluster="cluster" in layout,
         above=int(found.get("above") or 0),
-        engine=dialect.name,
-        in_text=layout.columns[source.window_on].kind == "text",
+        engine=opened.dialect.name,
+        in_text=kind == "text",
     )
 
 
-def _statement(source: SourceConfig, layout: Layout, dialect: Dialect) -> sa.Select[Any]:
-    date, kind = layout.expression(source.window_on), layout.columns[source.window_on].kind
+def _statement(date: Expression, kind: Kind, layout: Layout, dialect: Dialect) -> sa.Select[Any]:
     instant = dialect.instant(date, kind)
     known = dialect.known_to_python(instant, kind)
     unread = sa.and_(date.is_not(None), instant.is_(None))
-    actual = dialect.number(layout.expression("actual"), layout.columns["actual"].kind)
+    actual = dialect.number(*layout["actual"])
     columns: dict[str, Expression] = {
         "rows_": sa.func.count(),
         "items": sa.func.count(sa.distinct(layout.expression("item"))),
@@ -96,15 +95,15 @@ def _statement(source: SourceConfig, layout: Layout, dialect: Dialect) -> sa.Sel
         "truths": sa.func.count(layout.expression("actual")),
         "hits": sa.func.count(sa.case((actual > ZERO, ONE))),
     }
-    if layout.has("label"):
+    if "label" in layout:
         columns["labels"] = sa.func.count(sa.distinct(layout.expression("label")))
-    if layout.has("score"):
-        score = dialect.number(layout.expression("score"), layout.columns["score"].kind)
+    if "score" in layout:
+        score = dialect.number(*layout["score"])
         finite = sa.case((score.between(-_FINITE, _FINITE), score))
         columns |= {"least": sa.func.min(finite), "greatest": sa.func.max(finite)}
         above = finite > sa.literal_column(repr(1 + ROUNDING))
         columns["above"] = sa.func.count(sa.case((above, ONE)))
-    return sa.select(*(value.label(name) for name, value in columns.items())).select_from(layout.relation)
+    return sa.select(*labelled(columns)).select_from(layout.relation)
 
 
 def _number(found: Mapping[Any, Any], name: str) -> float | None:

@@ -9,8 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
-from monitor.config.relation import Relation
-from monitor.warehouse.checks import Columns
+from monitor.warehouse.checks import Columns, Opened, relation_of
 from monitor.warehouse.dialects import Dialect, Expression, Kind, everything
 
 SAMPLE = 2_000
@@ -43,8 +42,9 @@ def table_names(connection: sa.Connection, dialect: Dialect) -> list[str]:
     return sorted(_quoted(name) if schema == usual else f"{_quoted(schema)}.{_quoted(name)}" for schema, name in rows)
 
 
-def samples(connection: sa.Connection, relation: Relation, dialect: Dialect) -> Sequence[ColumnSample]:
-    """The columns of a relation, with their values in the first rows that the engine gives."""
+def samples(opened: Opened) -> Sequence[ColumnSample]:
+    """The columns of a relation, with their values in the first rows that the engine gives. Raises RelationError."""
+    connection, dialect, relation = opened.connection, opened.dialect, relation_of(opened)
     clause = dialect.at_hand(connection, relation)
     columns = dialect.columns(connection, relation, clause)
     rows = connection.execute(_readable(clause, columns, dialect).limit(SAMPLE)).all()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
@@ -18,8 +18,8 @@ from monitor.config.model import SourceConfig, WideConfig
 from monitor.config.relation import is_files
 from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import ONE, ZERO, Dialect, Expression
-from monitor.warehouse.row_levels import first_reason, sound_unless
+from monitor.warehouse.dialects import COUNT, ONE, ZERO, Dialect, Expression, labelled, place_over
+from monitor.warehouse.row_levels import Judge, first_reason
 from monitor.warehouse.statements import Statements
 
 _KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted", "predicted_at")
@@ -47,7 +47,7 @@ def open_relation(source: SourceConfig) -> SourceConfig:
 
 def with_truth(layout: Layout, dialect: Dialect) -> Layout:
     """The same relation without waiting rows. Without a date of its prediction a row waits in no window, and stays."""
-    predicted_at = dialect.instant(layout.expression("predicted_at"), layout.columns["predicted_at"].kind)
+    predicted_at = dialect.instant(*layout["predicted_at"])
     kept = sa.or_(layout.expression("actual").is_not(None), predicted_at.is_(None))
     return layout.within(layout.numbered().where(kept).subquery("with_truth"))
 
@@ -67,20 +67,12 @@ class UnresolvedStatements(Statements):
     def score_groups(self) -> sa.Select[Any]:
         """(label, waiting, predicted, automated, cell, n, s): the number of rows and the sum of their scores."""
         rows = self._decided()
-        decided = rows.c.predicted == ONE
-        automated = self._automated(rows)
-        keys = {
-            "label": rows.c.label,
-            "waiting": rows.c.waiting,
-            "predicted": sa.case((decided, ONE), else_=ZERO),
-            "automated": sa.case((automated, ONE), else_=ZERO),
-            "cell": self.dialect.cell(rows.c.score),
-        }
+        keys = {"label": rows.c.label, "waiting": rows.c.waiting, **self._decisions(rows, self._automated(rows))}
         # grouped one level further out, so that PostgreSQL sees each expression once
-        facts = sa.select(*(value.label(name) for name, value in keys.items()), rows.c.score).subquery("facts")
+        facts = sa.select(*labelled(keys), rows.c.score).subquery("facts")
         total = self.dialect.exact_sum(facts.c.score, bounded=True).label("s")
         by = [facts.c[name] for name in keys]
-        return sa.select(*by, sa.func.count().label("n"), total).group_by(*by)
+        return sa.select(*by, COUNT, total).group_by(*by)
 
     def drawn(self, seed: str, each: int) -> sa.Select[Any]:
         """(label, item, score, n, truth): of each label ``each`` of the items that act alone, by md5 of seed and id.
@@ -90,7 +82,7 @@ class UnresolvedStatements(Statements):
         """
         rows, by_bytes = self._decided(), self.dialect.ordered
         order = (by_bytes(self.dialect.md5(sa.literal(seed, sa.Text) + rows.c.item)), by_bytes(rows.c.item))
-        place = sa.func.row_number().over(partition_by=rows.c.label, order_by=order).label("place")
+        place = place_over(partition_by=rows.c.label, order_by=order).label("place")
         size = sa.func.count().over(partition_by=rows.c.label).label("n")
         columns = (rows.c.label, rows.c.item, rows.c.score, rows.c.truth)
         placed = sa.select(*columns, size, place).where(self._automated(rows)).subquery("placed")
@@ -101,56 +93,53 @@ class UnresolvedStatements(Statements):
         """(reason, n) over waiting rows of no use: of the window, and of the second relation without a date."""
         judged = self._judged()
         rows = sa.select(judged.c.reason).where(judged.c.waiting == ONE).subquery("waiting")
-        if self.more is not None:
-            more = replace(self, layout=self.more, more=None)
+        for more in self._sides()[1:]:
             missing = sa.literal(RejectReason.DATE_MISSING.value, sa.Text).label("reason")
             undated = more._select(missing).where(more._instant("predicted_at").is_(None))
             rows = sa.union_all(sa.select(rows.c.reason), undated).subquery("unusable")
-        unusable = sa.select(rows.c.reason, sa.func.count().label("n")).where(rows.c.reason.is_not(None))
+        unusable = sa.select(rows.c.reason, COUNT).where(rows.c.reason.is_not(None))
         return unusable.group_by(rows.c.reason)
 
-    def _judged(self, *, features: bool = False, sound: bool = False) -> Subquery:
-        """The rows of the window of both relations, with the reason to reject each, or with ``sound``."""
-        if self.more is None:
-            return self._side(sound=sound).subquery("judged")
-        more = replace(self, layout=self.more, more=None)._side(sound=sound)
-        return sa.union_all(self._side(sound=sound), more).subquery("judged")
+    def _sides(self) -> list[Self]:
+        """The same about each relation alone."""
+        return [self, *([] if self.more is None else [replace(self, layout=self.more, more=None)])]
 
-    def _side(self, *, sound: bool) -> sa.Select[Any]:
-        """The rows of one relation in the window: the values below, and reason or sound."""
+    def _judged(self, judge: Judge | None = None) -> Subquery:
+        """The rows of the window of both relations, as of one."""
+        return sa.union_all(*(side._of_window(judge or first_reason) for side in self._sides())).subquery("judged")
+
+    def _values(self) -> list[sa.Label[Any]]:
         waits = self._waits()
-        known = self._share("actual" if self.layout.has("actual") else "score")  # NULL below where every row waits
+        known = self._share("actual" if "actual" in self.layout else "score")  # NULL below where every row waits
         values = {
-            "item": self._text("item"),
-            "label": self._text("label"),
             "score": self._share("score"),
             "predicted": self._predicted(),
-            "dated": self._instant("predicted_at"),
             "waiting": waits,
             "truth": sa.case((waits == ZERO, known)),
         }
-        reasons = (*self._score_reasons(), *self._decision_reasons())
-        judgment = (sound_unless if sound else first_reason)(reasons)
-        return self._select(*(value.label(name) for name, value in values.items()), judgment).where(self._in_window())
+        return labelled(values)
+
+    def _extras(self) -> list[sa.Label[Any]]:
+        return []
+
+    def _row_reasons(self) -> list[tuple[Expression, RejectReason]]:
+        return [*self._score_reasons(), *self._decision_reasons()]
 
     def _waits(self) -> Expression:
-        if not self.layout.has("actual") or not self.layout.has("resolved_at"):
+        if "actual" not in self.layout or "resolved_at" not in self.layout:
             return ONE  # the second relation may have a column of truths, which are not known yet
         known_at = self.dialect.moment(self.known_at, self.layout.columns["resolved_at"].kind)
         later = sa.func.coalesce(self._instant("resolved_at") >= known_at, sa.false())
         return sa.case((sa.or_(self._column("actual").is_(None), later), ONE), else_=ZERO)
 
-    def _ranked(self) -> Subquery:
-        rows = self._every()
-        values = (rows.c.dated, rows.c.score, rows.c.predicted)
-        order = [rows.c.waiting, *(value.desc().nulls_last() for value in values)]
-        place = sa.func.row_number().over(partition_by=[rows.c.item, rows.c.label], order_by=order).label("place")
-        return sa.select(rows, place).subquery("ranked")
+    def _ranked(self, rows: Subquery) -> Subquery:
+        first = [rows.c.waiting, rows.c.dated.desc().nulls_last()]
+        return sa.select(rows, self._place(rows, [rows.c.item, rows.c.label], first)).subquery("ranked")
 
     def _decided(self) -> Subquery:
         """The sound rows. Of ``multiclass`` without a column ``predicted``, an item's largest score was predicted."""
         rows = self._kept()
-        if self.source.kind != "multiclass" or self.layout.has("predicted"):
+        if self.source.kind != "multiclass" or "predicted" in self.layout:
             return rows
         return self._with_largest_predicted(rows, "decided")
 
