@@ -97,6 +97,9 @@ def nearest(value: Expression) -> Expression:
     return sa.func.floor(value * FIXED_POINT + HALF)
 
 
+FAULTS = (exc.ProgrammingError, exc.DataError, exc.NotSupportedError, exc.InternalError)
+
+
 class Dialect:
     """What most engines do. Each overrides what it does in another way."""
 
@@ -113,6 +116,8 @@ class Dialect:
     slow_to_open: ClassVar[bool] = False
     beyond_python: ClassVar[bool] = True
     """Whether there are dates that Python does not have."""
+    faults: ClassVar[tuple[type[exc.DBAPIError], ...]] = (exc.ProgrammingError,)
+    """The errors of which the relation is the cause."""
     whole: ClassVar[sa.types.TypeEngine[Any]] = sa.Numeric(38, 0)
     """A type of whole numbers that holds every sum of values with weights."""
 
@@ -203,12 +208,13 @@ class Dialect:
         return sa.cast(column, sa.TIMESTAMP()) if kind == "date" else column
 
     def datable(self, instant: Expression, kind: Kind) -> Expression:
-        """The instant; NULL if it is none by which anything can be dated."""
-        return instant
+        """The instant; NULL before year 1, as -infinity is. One after the year 9999 lies in the future anyway."""
+        return sa.case((instant >= self.moment(FIRST, kind), instant)) if self.beyond_python else instant
 
     def undatable(self, instant: Expression, kind: Kind) -> Expression:
-        """Whether :meth:`datable` is NULL."""
-        return self.datable(instant, kind).is_(None)
+        """Whether :meth:`datable` is NULL, by conditions for which an index of the column serves."""
+        missing = instant.is_(None)
+        return sa.or_(missing, instant < self.moment(FIRST, kind)) if self.beyond_python else missing
 
     def known_to_python(self, instant: Expression, kind: Kind) -> Expression:
         """The instant if Python has it, else NULL."""
@@ -311,7 +317,7 @@ class Dialect:
 
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
         """Whether the relation is at fault, so that trying again would not help."""
-        return isinstance(error, exc.ProgrammingError)
+        return isinstance(error, self.faults)
 
     def bytes_read(self, connection: sa.Connection) -> int | None:
         """Bytes of tables that statements have read so far; None for an engine that does not count them."""
@@ -370,14 +376,11 @@ class Embedded(Dialect):
     """An engine in this process: its statements end with the process, and it needs no limit of its own."""
 
     trims_characters = True
+    faults = FAULTS
 
     def cancel(self, driver: Any) -> None:
         """End the statement that runs on the driver's connection; called from another thread."""
         driver.interrupt()
-
-    def of_the_relation(self, error: exc.DBAPIError) -> bool:
-        """Whether the relation is at fault, so that trying again would not help."""
-        return isinstance(error, exc.ProgrammingError | exc.DataError | exc.NotSupportedError | exc.InternalError)
 
 
 def rows_as_arrays(result: sa.CursorResult[Any]) -> Arrays:
@@ -398,11 +401,6 @@ class Named(sa.types.UserDefinedType[Any]):
     def get_col_spec(self, **_: Any) -> str:
         """The name of the type in SQL."""
         return self.name
-
-
-def from_year_1(dialect: Dialect, instant: Expression, kind: Kind) -> Expression:
-    """The instant; NULL before year 1: Python has no such date. One after the year 9999 lies in the future anyway."""
-    return sa.case((instant >= dialect.moment(FIRST, kind), instant))
 
 
 def _bit_of(label: Expression, names: Sequence[Expression], first: int = 0) -> Expression:

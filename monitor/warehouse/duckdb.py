@@ -16,7 +16,7 @@ from monitor.config.relation import CsvFiles, ParquetFiles, Relation
 from monitor.warehouse.csv_lines import CsvRows, csv_rows
 from monitor.warehouse.csv_rejects import UnreadableLine
 from monitor.warehouse.dates import BEFORE_ZONE, ISO
-from monitor.warehouse.dialects import Arrays, CountsBits, Embedded, Expression, Kind, Named, from_year_1, literal_of
+from monitor.warehouse.dialects import Arrays, CountsBits, Embedded, Expression, Kind, Named, literal_of
 from monitor.warehouse.parquet_types import with_parts
 from monitor.warehouse.relation import from_clause
 
@@ -86,10 +86,6 @@ class DuckDB(Embedded, CountsBits):
         return (
             cast if kind == "date" else sa.case((_has_nanoseconds(column, kind), _cut(column, kind, cast)), else_=cast)
         )
-
-    def datable(self, instant: Expression, kind: Kind) -> Expression:
-        """The instant; NULL before year 1, as -infinity is."""
-        return from_year_1(self, instant, kind)
 
     def byte_length(self, text: Expression) -> Expression:
         """How many bytes a text has in UTF-8."""

@@ -60,12 +60,9 @@ class RankedStatements(Statements):
 
     def _item_facts(self) -> Subquery:
         """The rows with their rank, and with ``best``, their rank if the true labels came first."""
-        facts = self._facts()
-        order = [facts.c.s.desc(), self.dialect.ordered(facts.c.label)]
-        rank, best = (
-            place_over(partition_by=facts.c.item, order_by=[*first, *order]) for first in ([], [facts.c.y.desc()])
-        )
-        return sa.select(facts, rank.label("rank"), best.label("best")).subquery("twice_placed")
+        placed = self._placed()
+        best = place_over(partition_by=placed.c.item, order_by=[placed.c.y.desc(), placed.c.rank])
+        return sa.select(placed, best.label("best")).subquery("twice_placed")
 
     def _item_values(self, facts: Subquery) -> dict[str, Expression]:
         """Also the nDCG of the k highest-scored labels: sum of y / log2(1 + rank) over its largest possible value."""

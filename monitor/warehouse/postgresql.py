@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import sqlalchemy as sa
-from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
-    FIRST,
+    FAULTS,
     FIXED_POINT,
     NUMERIC,
     ONE,
@@ -27,7 +26,6 @@ from monitor.warehouse.dialects import (
     Named,
     as_it_is,
     everything,
-    from_year_1,
     nearest,
 )
 
@@ -48,6 +46,7 @@ class PostgreSQL(CountsBits):
 
     name = "postgresql"
     trims_characters = True
+    faults = FAULTS
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""
@@ -69,14 +68,6 @@ class PostgreSQL(CountsBits):
     def usually(self, condition: Expression) -> Expression:
         """It expects equality with what is computed for one row in 200, and then joins rows with each other in turn."""
         return sa.case((condition, ONE)).is_not(None)
-
-    def datable(self, instant: Expression, kind: Kind) -> Expression:
-        """The instant; NULL before year 1, as -infinity is."""
-        return from_year_1(self, instant, kind)
-
-    def undatable(self, instant: Expression, kind: Kind) -> Expression:
-        """By conditions for which an index of the column serves, and partitions are left out."""
-        return sa.or_(instant.is_(None), instant < self.moment(FIRST, kind))
 
     def number(self, column: Expression, kind: Kind) -> Expression:
         """A decimal that no double holds becomes infinite, or 0: to cast it would end the statement."""
@@ -150,10 +141,6 @@ class PostgreSQL(CountsBits):
     def cancel(self, driver: Any) -> None:
         """End the statement that runs on the driver's connection; called from another thread."""
         driver.cancel_safe(timeout=_AFTER_CANCEL_S)
-
-    def of_the_relation(self, error: exc.DBAPIError) -> bool:
-        """Whether the relation is at fault, so that trying again would not help."""
-        return isinstance(error, exc.ProgrammingError | exc.DataError | exc.NotSupportedError | exc.InternalError)
 
     def arrays(self, connection: sa.Connection, statement: sa.Executable) -> Arrays:
         """In the server's binary form, in which no number is written with 17 digits; and past SQLAlchemy's rows."""

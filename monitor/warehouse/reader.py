@@ -42,7 +42,6 @@ from monitor.core.sessions import TimeLimit, in_words
 from monitor.core.unresolved import UnresolvedRows
 from monitor.warehouse.checks import Layout, Opened, truth_name
 from monitor.warehouse.csv_rejects import UnreadableLine, lines_between
-from monitor.warehouse.delays import DelayStatements, delays_of
 from monitor.warehouse.dialects import NUMERIC, ONE, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
 from monitor.warehouse.examination import (
@@ -73,7 +72,7 @@ from monitor.warehouse.shapes import long_form
 from monitor.warehouse.statements import EXAMPLES, Rows, Statements
 from monitor.warehouse.survey import Survey, survey
 from monitor.warehouse.tables import ColumnSample, samples, table_names
-from monitor.warehouse.unresolved import UnresolvedStatements, open_relation, with_truth
+from monitor.warehouse.unresolved import UnresolvedStatements, delays_of, open_relation, with_truth
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,7 +115,6 @@ class Warehouse:
         self._bytes_read: int | None = None
         self._unreadable: dict[str, Sequence[UnreadableLine]] = {}
         self._joins: dict[str, Join | None] = {}
-        self._lines_of_window = 0
 
     @classmethod
     def from_url(cls, url: str, *, timeout_s: float = TIMEOUT_S, relations: Iterable[str] = ()) -> Warehouse:
@@ -232,8 +230,7 @@ class Warehouse:
                 self._joins[found.source] = _sound_join(opened)
         join = self._joins[found.source]
         is_meant = join is None or (join.several > 0 and source.latest_by != ())
-        why = () if join is None or is_meant else tuple({"why": doubt} for doubt in doubts_about_join(join))
-        return replace(found, quality=(*found.quality, RejectedRows(found.source, JOIN_ODD, 0, why))) if why else found
+        return found if join is None or is_meant else found.noted(JOIN_ODD, doubts_about_join(join))
 
     def survey(self, name: str, source: SourceConfig) -> Survey:
         """A summary of the whole relation of ``source``, which is read once. Raises as :meth:`read`."""
@@ -280,8 +277,7 @@ class Warehouse:
         """
         with self._rows(name, source, window, now) as (rows, outside):
             found = Reader(name, rows, outside, whole).reading()
-            found = with_lines(found, self._lines_of_window, source)
-        found = self._with_odd_names(found, source)
+        found = self._with_odd_names(self._with_lines(found, source), source)
         found = self._with_join(found, source)
         if whole and source.unresolved is not None:
             found = self._with_unresolved(found, source)
@@ -293,12 +289,8 @@ class Warehouse:
         is_wrong = (each.rows >= ENOUGH_TO_DOUBT and float(each.rate @ each.n) < each.rows / 2 for each in given)
         if truth_name(source) != "true_label" or not any(is_wrong):
             return found
-        doubts = doubts_about_labels(
-            self.examine(found.source, source), files=all(map(is_files, source.relations)), only_alike=True
-        )
-        why = tuple({"why": doubt} for doubt in doubts)
-        odd = (RejectedRows(found.source, LABELS_DIFFER, 0, why),) if why else ()
-        return replace(found, quality=(*found.quality, *odd))
+        seen, files = self.examine(found.source, source), all(map(is_files, source.relations))
+        return found.noted(LABELS_DIFFER, doubts_about_labels(seen, files=files, only_alike=True))
 
     def _with_unresolved(self, found: Reading, source: SourceConfig) -> Reading:
         try:
@@ -307,8 +299,19 @@ class Warehouse:
             return with_part_not_read(found, UNRESOLVED_FAILED, error)
         aside = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in rows.set_aside.items())
         why = f"of rows without a truth {sum(rows.set_aside.values()):,} cannot be used: {aside}"
-        said = (RejectedRows(found.source, WAITING_UNUSABLE, 0, ({"why": why},)),) if aside else ()
-        return replace(found, unresolved=rows, quality=(*found.quality, *said))
+        return replace(found, unresolved=rows).noted(WAITING_UNUSABLE, [why] if aside else [])
+
+    def _with_lines(self, found: Reading, source: SourceConfig) -> Reading:
+        """The reading with lines that are no rows, though of the window: each has lost a row, or one for each label."""
+        date, given_type = source.window_on, source.types.get(source.window_on)
+        form = None if given_type in (None, NUMBER, TEXT) else given_type  # None is an ISO date
+        resolved = lines_of(self._unreadable, (each for each in source.relations if each != source.unresolved))
+        lines = lines_between(resolved, source.columns.get(date, date), form, found.window)
+        if not lines:
+            return found
+        lost = lines * (max(len(found.labels), 1) if source.wide is not None else 1)
+        cell = RejectedCell(None, RejectReason.LINE_UNREADABLE.value, None, None, lost)
+        return replace(found, rejected=(*found.rejected, cell))
 
     def _lines_set_aside(self, name: str, source: SourceConfig) -> tuple[RejectedRows, ...]:
         """The lines that are no rows of the files that a source names, as they were read last."""
@@ -363,22 +366,21 @@ class Warehouse:
         self, name: str, source: SourceConfig, window: Window, moment: datetime
     ) -> Iterator[Rows[UnresolvedStatements]]:
         """The rows that were predicted in the window, with and without a truth at ``moment``."""
-        with self._opened(name, source) as opened:
-            statements = UnresolvedStatements(*self._of_predicted(opened, window, moment))
-            with localised(Rows(opened.connection, statements)) as rows:
-                yield rows
+        with (
+            self._opened(name, source) as opened,
+            localised(self._of_predicted(opened, window, moment)) as rows,
+        ):
+            yield rows
 
-    def _of_predicted(
-        self, opened: Opened, window: Window, moment: datetime
-    ) -> tuple[SourceConfig, Layout, Dialect, Window, datetime, datetime, Layout | None]:
-        """What statements about rows by the time of their prediction are made of."""
+    def _of_predicted(self, opened: Opened, window: Window, moment: datetime) -> Rows[UnresolvedStatements]:
+        """The rows by the time of their prediction."""
         source = opened.source
         if source.unresolved is None:
             raise ValueError(f"{opened.name} has no unresolved: nothing is known of rows without a truth")
         dated = source.model_copy(update={"window_on": "predicted_at"})
         layout = self._layout(replace(opened, source=dated), every=True)
         more = self._layout(replace(opened, source=open_relation(source))) if source.unresolved else None
-        return dated, layout, self._dialect, window, moment, moment, more
+        return Rows(opened.connection, UnresolvedStatements(dated, layout, self._dialect, window, moment, more))
 
     def delays(
         self, name: str, source: SourceConfig, windows: Sequence[Window], *, now: datetime
@@ -390,8 +392,8 @@ class Warehouse:
         """
         span = Window(windows[0].start, windows[-1].end, "", windows[0].schedule)
         with self._opened(name, source) as opened:
-            statements = DelayStatements(*self._of_predicted(opened, span, now), tuple(windows))
-            return delays_of(Rows(opened.connection, statements).fetch(statements.delays()), windows, now)
+            rows = self._of_predicted(opened, span, now)
+            return delays_of(rows.fetch(rows.statements.delays(windows)), windows, now)
 
     def label_pairs(self, name: str, source: SourceConfig, window: Window, most: int, *, now: datetime) -> Arrays:
         """The sums of ``Statements.pairs`` for the ``most`` most frequent labels. Raises as :meth:`read` does."""
@@ -463,18 +465,9 @@ class Warehouse:
         """The rows of a window, and those of the warehouse: the same, unless the first are a copy with new scores."""
         with self._opened(name, source) as opened:
             layout = self._layout(opened)
-            self._lines_of_window = self._lines_between(opened, window)
             outside = Rows(opened.connection, STATEMENTS[source.kind](source, layout, self._dialect, window, now))
             with localised(outside) as rows:
                 yield rows, outside
-
-    def _lines_between(self, opened: Opened, window: Window) -> int:
-        """The lines of the window that are no rows, of the files that this connection has read for the source."""
-        source = opened.source
-        resolved = [each for each in source.relations if each != source.unresolved]
-        lines, date = lines_of(self._dialect.unreadable_lines(opened.connection), resolved), source.window_on
-        column, form = source.columns.get(date, date), _form(source.types.get(date))
-        return lines_between(lines, column, form, window)
 
     @contextmanager
     def _opened(self, name: str, source: SourceConfig) -> Iterator[Opened]:
@@ -558,20 +551,6 @@ def lines_of(known: Mapping[str, Sequence[UnreadableLine]], relations: Iterable[
     """The lines that are no rows of the files of these relations."""
     paths = dict.fromkeys(relation.strip() for relation in relations)
     return [line for path in paths for line in known.get(path, ())]
-
-
-def with_lines(reading: Reading, lines: int, source: SourceConfig) -> Reading:
-    """The reading with lines that are no rows, though of the window: each has lost a row, or one for each label."""
-    if not lines:
-        return reading
-    lost = lines * (max(len(reading.labels), 1) if source.wide is not None else 1)
-    cell = RejectedCell(None, RejectReason.LINE_UNREADABLE.value, None, None, lost)
-    return replace(reading, rejected=(*reading.rejected, cell))
-
-
-def _form(given_type: str | None) -> str | None:
-    """The form of a date that ``types`` gives; None for an ISO date."""
-    return None if given_type in (None, NUMBER, TEXT) else given_type
 
 
 # --- errors in plain words

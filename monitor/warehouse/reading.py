@@ -16,7 +16,7 @@ The rows come first: in engines that show rows that arrive during a reading, the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,6 +107,11 @@ class Reading:
     fingerprint: str | None = None
     rest: Counts | None = None
     is_audited: bool = False
+
+    def noted(self, reason: str, whys: Iterable[str]) -> Reading:
+        """The same with a note on what is odd, if anything is."""
+        why = tuple({"why": each} for each in whys)
+        return replace(self, quality=(*self.quality, RejectedRows(self.source, reason, 0, why))) if why else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +412,7 @@ def unresolved_rows(name: str, rows: Rows[UnresolvedStatements]) -> UnresolvedRo
         found[int(value)][label] = score_counts(_chosen(columns, group))
     resolved, waiting = (dict(sorted(part.items())) for part in found)
     aside = {str(row["reason"]): int(row["n"]) for row in rows.ask(statements.set_aside())}
-    return UnresolvedRows(name, statements.window, statements.known_at, waiting, resolved, dict(sorted(aside.items())))
+    return UnresolvedRows(name, statements.window, statements.now, waiting, resolved, dict(sorted(aside.items())))
 
 
 def _rejected_cell(

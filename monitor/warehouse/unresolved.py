@@ -3,10 +3,15 @@
 They are in the source's own relation (``unresolved: true``), where ``actual`` is NULL, or in a second relation. A row
 is waiting at a moment if it has no truth, or its truth came at that moment or later. So a window that is read again
 after its truths came gives the same rows.
+
+When truths became known is one statement for all windows. It reads no scores, so it works however scores are made. Of
+several rows of one (item, label) in a window the first truth counts.
 """
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Self
@@ -16,12 +21,15 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.config.model import SourceConfig, WideConfig
 from monitor.config.relation import is_files
-from monitor.core.records import RejectReason
+from monitor.core.maturity import TruthDelays
+from monitor.core.records import RejectReason, Window
+from monitor.inference.delays import full_days
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import COUNT, ONE, ZERO, Dialect, Expression, labelled, place_over
-from monitor.warehouse.row_levels import Judge, first_reason
+from monitor.warehouse.dialects import COUNT, ONE, ZERO, Arrays, Dialect, Expression, labelled, place_over
+from monitor.warehouse.row_levels import LONGEST_LABEL, Judge, first_reason, whole_number
 from monitor.warehouse.statements import Statements
 
+NO_DATE = -1  # a truth without a date: it is known, but not since when
 _KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted", "predicted_at")
 
 
@@ -56,12 +64,11 @@ def with_truth(layout: Layout, dialect: Dialect) -> Layout:
 class UnresolvedStatements(Statements):
     """Statements about rows by the time of their prediction, with or without a truth.
 
-    ``source`` has ``window_on: predicted_at``. ``known_at`` is the moment at which a row is waiting or not. ``more`` is
+    ``source`` has ``window_on: predicted_at``. ``now`` is the moment at which a row is waiting or not. ``more`` is
     the second relation, of rows without a truth. Of several rows of one (item, label) one with a truth counts, or else
     the latest prediction.
     """
 
-    known_at: datetime
     more: Layout | None = None
 
     def score_groups(self) -> sa.Select[Any]:
@@ -88,6 +95,33 @@ class UnresolvedStatements(Statements):
         placed = sa.select(*columns, size, place).where(self._automated(rows)).subquery("placed")
         shown = (placed.c[name] for name in ("label", "item", "score", "n", "truth"))
         return sa.select(*shown).where(placed.c.place <= each).order_by(by_bytes(placed.c.label), placed.c.place)
+
+    def delays(self, windows: Sequence[Window]) -> sa.Select[Any]:
+        """(label, place, waiting, ago, n): items of the window at ``place`` whose truth is known for ``ago`` full days.
+
+        The windows are adjacent, and ``window`` spans them all. ``ago`` is -1 if the truth has no date, or is not known
+        yet (``waiting`` 1).
+        """
+        rows = sa.union_all(*(side._dated_truths(windows) for side in self._sides())).subquery("truths")
+        keys = [rows.c.place, rows.c.label, rows.c.item]
+        known = sa.case((rows.c.waiting == ZERO, rows.c.ago), else_=whole_number(NO_DATE))
+        item = sa.select(*keys, sa.func.min(rows.c.waiting).label("waiting"), sa.func.max(known).label("ago"))
+        named = self.dialect.byte_length(rows.c.label).between(ONE, LONGEST_LABEL)
+        items = item.where(rows.c.item.is_not(None), named).group_by(*keys).subquery("items")
+        by = [items.c[name] for name in ("label", "place", "waiting", "ago")]
+        return sa.select(*by, COUNT).group_by(*by)
+
+    def _dated_truths(self, windows: Sequence[Window]) -> sa.Select[Any]:
+        """(item, label, place, waiting, ago) of the rows of one relation in all windows."""
+        values = {"item": self._text("item"), "label": self._text("label"), "waiting": self._waits(), "ago": ZERO}
+        kind, predicted = self.layout.columns["predicted_at"].kind, self._instant("predicted_at")
+        later = list(enumerate(windows))[:0:-1]
+        cases = [(predicted >= self.dialect.moment(window.start, kind), whole_number(at)) for at, window in later]
+        values["place"] = sa.case(*cases, else_=ZERO) if cases else ZERO
+        if "resolved_at" in self.layout:
+            since = self.dialect.days_before(self._datable("resolved_at"), self.now)
+            values["ago"] = sa.func.coalesce(since, whole_number(NO_DATE))
+        return self._select(*labelled(values)).where(self._in_window())
 
     def set_aside(self) -> sa.Select[Any]:
         """(reason, n) over waiting rows of no use: of the window, and of the second relation without a date."""
@@ -128,8 +162,8 @@ class UnresolvedStatements(Statements):
     def _waits(self) -> Expression:
         if "actual" not in self.layout or "resolved_at" not in self.layout:
             return ONE  # the second relation may have a column of truths, which are not known yet
-        known_at = self.dialect.moment(self.known_at, self.layout.columns["resolved_at"].kind)
-        later = sa.func.coalesce(self._instant("resolved_at") >= known_at, sa.false())
+        now = self.dialect.moment(self.now, self.layout.columns["resolved_at"].kind)
+        later = sa.func.coalesce(self._instant("resolved_at") >= now, sa.false())
         return sa.case((sa.or_(self._column("actual").is_(None), later), ONE), else_=ZERO)
 
     def _ranked(self, rows: Subquery) -> Subquery:
@@ -145,3 +179,24 @@ class UnresolvedStatements(Statements):
 
     def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, RejectReason]]:
         return []
+
+
+def delays_of(columns: Arrays, windows: Sequence[Window], now: datetime) -> dict[str | None, tuple[TruthDelays, ...]]:
+    """The delays of each label, and of all together (None), by window, from :meth:`UnresolvedStatements.delays`."""
+    ages = [full_days(window, now) for window in windows]
+    items: dict[str | None, Counter[int]] = defaultdict(Counter)
+    days: dict[str | None, dict[int, Counter[int]]] = defaultdict(lambda: defaultdict(Counter))
+    names = ("label", "place", "waiting", "ago", "n")
+    for label, place, waits, ago, n in zip(*(columns[name].tolist() for name in names), strict=True):
+        day = max(ages[place] - ago, 0) if ago != NO_DATE else 0
+        for key in (str(label), None):
+            items[key][place] += n
+            if not waits:
+                days[key][place][day] += n
+    return {
+        label: tuple(
+            TruthDelays(window, items[label][place], dict(sorted(days[label][place].items())))
+            for place, window in enumerate(windows)
+        )
+        for label in items
+    }

@@ -20,13 +20,13 @@ from monitor.config.relation import TableName
 from monitor.core.records import RejectReason, Window
 from monitor.core.windows import week
 from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.delays import DelayStatements
 from monitor.warehouse.engines import ENGINES
 from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.items import STATEMENTS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.relation import from_clause
 from monitor.warehouse.snowflake import division_options
 from monitor.warehouse.statements import Statements
+from monitor.warehouse.unresolved import UnresolvedStatements
 
 FOLDER = Path(__file__).parents[1] / "cases" / "sql"
 WINDOW = week("2026-W46", ZoneInfo("Europe/Berlin"))
@@ -80,7 +80,7 @@ def statements(engine: str) -> Iterator[tuple[str, sa.Select[Any]]]:
     assert isinstance(whole, WholeStatements)
     assert isinstance(numbers, NumberStatements)
     span = Window(SPAN.start, WINDOW.end, "", "weekly")
-    delays = DelayStatements(SOURCE, layout, dialect, span, NOW, NOW, None, (SPAN, WINDOW))
+    predicted = UnresolvedStatements(SOURCE, layout, dialect, span, NOW)
     labels = ["billing", "it's"]
     yield "rows and their fingerprint", plain.fingerprint()
     yield "counts", unweighted.groups()
@@ -109,7 +109,7 @@ def statements(engine: str) -> Iterator[tuple[str, sa.Select[Any]]]:
     yield "feature sample", plain.feature_sample(100)
     yield "rows behind a finding", replace(plain, latest=True).behind(ExampleQuery("billing"))
     yield "newest", plain.newest(NOW)
-    yield "delays", delays.delays()
+    yield "delays", predicted.delays((SPAN, WINDOW))
     yield "rows for scores of ours", plain.raw(("item", "resolved_at", "predicted_at", "actual"))
 
 
