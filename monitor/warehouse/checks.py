@@ -24,7 +24,7 @@ from monitor.config.relation import (
 )
 from monitor.core.wording import clean
 from monitor.warehouse.dates import form_of, in_words, remedy_for
-from monitor.warehouse.dialects import NUMERIC, Dialect, Expression, Kind
+from monitor.warehouse.dialects import NUMERIC, Dialect, Expression, Kind, Statement
 from monitor.warehouse.relation import RelationError, RelationProblem
 
 REQUIRED = ("item", "label", "score", "actual", "resolved_at")
@@ -47,7 +47,7 @@ Typed = tuple[Expression, Kind]
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenSource:
     """A source, and the connection by which its relations are looked at."""
 
     connection: sa.Connection
@@ -140,7 +140,7 @@ class Layout:
         """The column as an expression for statements, alone."""
         return self[name][0]
 
-    def numbered(self, *more: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    def numbered(self, *more: sa.ColumnElement[Any]) -> Statement:
         """The rows, with the columns as c0, c1 ... and further ones."""
         columns = (self.expression(name).label(f"c{index}") for index, name in enumerate(self.columns))
         return sa.select(*columns, *more).select_from(self.relation)
@@ -161,7 +161,7 @@ def needed(source: SourceConfig) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def relation_of(opened: Opened) -> Relation:
+def relation_of(opened: OpenSource) -> Relation:
     """The relation of a source. Raises :class:`RelationError` if this engine cannot read it."""
     try:
         relation = parse_relation(opened.source.relation)
@@ -196,7 +196,7 @@ def _fault_of_files(files: ParquetFiles | CsvFiles, dialect: Dialect) -> tuple[s
     return f"No files found: {files.path}", "correct the path; it is from where calmon runs"
 
 
-def layout_of(opened: Opened, relation: Relation, clause: FromClause, available: Columns) -> Layout:
+def layout_of(opened: OpenSource, relation: Relation, clause: FromClause, available: Columns) -> Layout:
     """The columns of a relation that its source uses; ``available`` are all its columns.
 
     Raises :class:`RelationError` with all problems with them. Database errors pass through: the caller knows which of
@@ -265,7 +265,7 @@ def find(column_name: str, available: Iterable[tuple[str, Kind]]) -> Column | No
     return close[0] if exact or len(close) == 1 else None
 
 
-def _unknown(opened: Opened, available: Columns) -> Iterator[RelationProblem]:
+def _unknown(opened: OpenSource, available: Columns) -> Iterator[RelationProblem]:
     source = opened.source
     columns_of_contract = contract(source)
     canonical_names = (*columns_of_contract.required, *columns_of_contract.optional)
@@ -281,7 +281,7 @@ def _unknown(opened: Opened, available: Columns) -> Iterator[RelationProblem]:
             yield opened.problem(f"types names {named}, which the files do not have", there_are)
 
 
-def _missing(opened: Opened, found: Mapping[str, Column | None], available: Columns) -> Iterator[RelationProblem]:
+def _missing(opened: OpenSource, found: Mapping[str, Column | None], available: Columns) -> Iterator[RelationProblem]:
     source = opened.source
     required = needed(source)
     for wanted, column in found.items():
@@ -307,7 +307,7 @@ def _why(wanted: str, source: SourceConfig) -> str:
     return ", which features names" if wanted in source.features else ""
 
 
-def _ambiguous(opened: Opened, layout: Layout, available: Columns) -> Iterator[RelationProblem]:
+def _ambiguous(opened: OpenSource, layout: Layout, available: Columns) -> Iterator[RelationProblem]:
     times = Counter(column for column, _ in available)
     for column in dict.fromkeys(column.name for column in layout.columns.values()):
         if times[column] > 1:
@@ -319,7 +319,7 @@ _TEXTS = ("item", "label", "predicted_label", "true_label", "cluster", "model_ve
 _DECODED = {"duckdb": "decode({})", "postgresql": "convert_from({}, 'UTF8')"}
 
 
-def _bytes(opened: Opened, layout: Layout) -> Iterator[RelationProblem]:
+def _bytes(opened: OpenSource, layout: Layout) -> Iterator[RelationProblem]:
     """The columns of names that are bytes: as text they would be names such as r\\xC3\\xBCck."""
     for wanted in (*_TEXTS, *opened.source.segments):
         if wanted in layout and layout.columns[wanted].kind == "bytes":
@@ -329,7 +329,7 @@ def _bytes(opened: Opened, layout: Layout) -> Iterator[RelationProblem]:
             yield opened.problem(f"column {column} ({wanted}) is bytes, no text", remedy)
 
 
-def _types(opened: Opened, layout: Layout) -> Iterator[RelationProblem]:
+def _types(opened: OpenSource, layout: Layout) -> Iterator[RelationProblem]:
     source, quoted = opened.source, opened.connection.dialect.identifier_preparer.quote
     wants = contract(source)
     for wanted in (number for number in wants.numbers if number in layout):
@@ -347,7 +347,7 @@ def _types(opened: Opened, layout: Layout) -> Iterator[RelationProblem]:
             yield _no_date(opened, layout, wanted)
 
 
-def _no_date(opened: Opened, layout: Layout, wanted: str) -> RelationProblem:
+def _no_date(opened: OpenSource, layout: Layout, wanted: str) -> RelationProblem:
     """A column that is no date, with the form of one of its values, and what makes a date of it."""
     column, dialect = layout.columns[wanted], opened.dialect
     example = _example(opened, layout, wanted)
@@ -359,7 +359,7 @@ def _no_date(opened: Opened, layout: Layout, wanted: str) -> RelationProblem:
     return opened.problem(f"column {column.name} ({wanted}) is {column.kind}, no date{shown}", remedy)
 
 
-def _example(opened: Opened, layout: Layout, wanted: str) -> Any:
+def _example(opened: OpenSource, layout: Layout, wanted: str) -> Any:
     value = layout.expression(wanted)
     some = sa.select(opened.dialect.text(value)).select_from(layout.relation).where(value.is_not(None)).limit(1)
     return opened.connection.execute(some).scalar()
@@ -375,7 +375,7 @@ def to_make_a_number(source: SourceConfig, column: str) -> str:
     )
 
 
-def seen_kind(opened: Opened, layout: Layout, wanted: str) -> Kind:
+def seen_kind(opened: OpenSource, layout: Layout, wanted: str) -> Kind:
     """The kind of a column. If the engine declares none, but the column holds text only: text."""
     column, kind = layout[wanted]
     if kind == "unknown" and opened.dialect.only_text(opened.connection, layout.relation, column):

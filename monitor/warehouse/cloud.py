@@ -23,6 +23,7 @@ from monitor.warehouse.dialects import (
     OfTexts,
     as_it_is,
     days_of_microseconds,
+    double,
     everything,
     nearest,
 )
@@ -46,7 +47,7 @@ class _Ieee(OfTexts):
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """In decimals: over many rows a sum of 64 bits would overflow, which is an error."""
         whole = sa.cast(nearest(value), self.digits(bounded=bounded))
-        return sa.cast(sa.func.sum(whole), sa.Double) / FIXED_POINT
+        return double(sa.func.sum(whole)) / FIXED_POINT
 
     def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
         """The type of the whole numbers that are summed."""

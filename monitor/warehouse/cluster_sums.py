@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, Subquery
 
 from monitor.core.records import WHERES
-from monitor.warehouse.dialects import ONE, ZERO, Expression, labelled
+from monitor.warehouse.dialects import ONE, ZERO, Expression, Statement, double, labelled
 from monitor.warehouse.row_levels import RowLevels
 
 
@@ -30,7 +30,7 @@ class ClusterStatements(RowLevels):
 
     # --- items
 
-    def of_items(self, labels: Sequence[str] = ()) -> sa.Select[Any]:
+    def of_items(self, labels: Sequence[str] = ()) -> Statement:
         """One row: n, w, w2, the sum of w y for each metric of items, by its name, and :meth:`dependence` of rows.
 
         y is the value of the metric for one item. The sums of :meth:`dependence` within items are named ``rows_r`` etc.
@@ -56,7 +56,7 @@ class ClusterStatements(RowLevels):
             sums[name] = exact(value, bounded=not weighted)
         return sums | self._cluster_totals(items, ("item",), ["rows_"])
 
-    def item_dependence(self) -> sa.Select[Any]:
+    def item_dependence(self) -> Statement:
         """:meth:`dependence` within clusters of the items' values of each metric, in one scan.
 
         Sums are named by metric and sum, like ``review_rate_r``.
@@ -84,18 +84,18 @@ class ClusterStatements(RowLevels):
         wrong: Expression = ONE - facts.c.y
         if self.source.score_is == "probability_of_label":
             wrong = sa.case((predicted == ONE, ONE - facts.c.y), else_=facts.c.y)
-        wrong = sa.cast(wrong, sa.Double)
+        wrong = double(wrong)
         found = sa.func.sum(wrong)
         largest = sa.case((found > ZERO, ONE), else_=ZERO) if self._whole_outcomes else sa.func.max(wrong)
         return {
-            "review_rate": sa.cast(ONE - sa.func.max(facts.c.automated), sa.Double),
+            "review_rate": double(ONE - sa.func.max(facts.c.automated)),
             "hamming_loss": found / sa.func.nullif(sa.func.count(facts.c.y), ZERO),
-            "subset_loss": sa.cast(largest, sa.Double),
+            "subset_loss": double(largest),
         }
 
     # --- how dependent rows are
 
-    def dependence(self, *within: str) -> sa.Select[Any]:
+    def dependence(self, *within: str) -> Statement:
         """The :class:`~monitor.inference.dependence.ClusterSums` over all rows.
 
         ``within`` names the columns that rows of one cluster share: "item", "cluster", or both. A row without a
@@ -104,7 +104,7 @@ class ClusterStatements(RowLevels):
         facts = self._facts()
         return self._cluster_sums(facts, within, {"": self._residual(facts)})
 
-    def label_dependence(self) -> sa.Select[Any]:
+    def label_dependence(self) -> Statement:
         """:meth:`dependence` within clusters by label, for all, the predicted and the automated rows, in one scan.
 
         Sums are named ``all_r``, ``predicted_r`` and so on. They are NULL or 0 if the label has no such row.
@@ -112,10 +112,10 @@ class ClusterStatements(RowLevels):
         facts = self._facts()
         return self._cluster_sums(facts, ("cluster",), self._parts_of_labels(facts), by_label=True)
 
-    def band_dependence(self) -> sa.Select[Any]:
+    def band_dependence(self) -> Statement:
         """:meth:`dependence` by label of the rows of a cluster with scores in one of twenty bands."""
         facts = self._facts()
-        band = sa.cast(sa.func.floor(sa.cast(facts.c.cell, sa.Double) * sa.literal_column("0.002e0")), sa.BigInteger)
+        band = sa.cast(sa.func.floor(double(facts.c.cell) * sa.literal_column("0.002e0")), sa.BigInteger)
         banded = sa.select(facts, band.label("band")).subquery("banded")
         return self._cluster_sums(banded, ("cluster", "band"), {"all_": self._residual(banded)}, by_label=True)
 
@@ -145,7 +145,7 @@ class ClusterStatements(RowLevels):
         parts: Mapping[str, tuple[Expression, Expression]],
         *,
         by_label: bool = False,
-    ) -> sa.Select[Any]:
+    ) -> Statement:
         """The sums of each of ``parts``: prefix of the names -> (weighted residual, weight) of a row."""
         inner = self._clusters(facts, within, parts, by_label=by_label)
         keys = [inner.c.label] if by_label else []
@@ -179,7 +179,7 @@ class ClusterStatements(RowLevels):
             products = {"r": r, "rr": r * r, "w": w, "rw": r * w, "ww": w * w}
             return {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
         exact = self.dialect.exact_sum_of_few if "item" in within else partial(self.dialect.exact_sum, bounded=True)
-        rows = sa.cast(sa.func.count() if w is ONE else sa.func.count(w), sa.Double)
+        rows = double(sa.func.count() if w is ONE else sa.func.count(w))
         return {"r": exact(r), "rr": exact(r * r), "w": rows}
 
     def _cluster_totals(self, inner: Subquery, within: Sequence[str], parts: Collection[str]) -> dict[str, Expression]:
@@ -213,4 +213,4 @@ class ClusterStatements(RowLevels):
 
 def _sum_of_whole(value: Expression) -> Expression:
     """The sum of whole numbers in double precision."""
-    return sa.cast(sa.func.sum(sa.cast(value, sa.BigInteger)), sa.Double)
+    return double(sa.func.sum(sa.cast(value, sa.BigInteger)))

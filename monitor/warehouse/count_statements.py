@@ -10,7 +10,7 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import ScorePlace
 from monitor.warehouse.cluster_sums import ClusterStatements
-from monitor.warehouse.dialects import COUNT, EMPTY, ONE, ZERO, Expression, labelled
+from monitor.warehouse.dialects import COUNT, EMPTY, ONE, ZERO, Expression, Statement, double, labelled
 from monitor.warehouse.row_levels import LONGEST_LABEL, whole_number
 
 _CELL: Expression = sa.literal_column("109951163.0e0")  # a cell of scores and its square, in steps of 2^-40
@@ -23,7 +23,7 @@ class CountStatements(ClusterStatements):
 
     # --- rejected rows
 
-    def rejected(self) -> sa.Select[Any]:
+    def rejected(self) -> Statement:
         """(label, reason, place, truth, n, hits) over the rejected rows of the window.
 
         ``label`` is NULL if it cannot be read. ``place`` is a :class:`~monitor.core.records.ScorePlace` (NULL: no
@@ -32,7 +32,7 @@ class CountStatements(ClusterStatements):
         rows = self._judged()
         return self._rejected_of(rows, rows.c.reason, rows.c.reason.is_not(None))
 
-    def _rejected_of(self, rows: Subquery, reason: Expression, chosen: Expression) -> sa.Select[Any]:
+    def _rejected_of(self, rows: Subquery, reason: Expression, chosen: Expression) -> Statement:
         """n and hits of the rows for which ``chosen`` holds, by (label, reason, place of the score, truth)."""
         place, truth, hit = self._rejected_values(rows)
         named = {"label": self._readable(rows.c.label), "reason": reason, "place": place, "truth": truth, "hit": hit}
@@ -64,7 +64,7 @@ class CountStatements(ClusterStatements):
 
     # --- sound rows
 
-    def groups(self, segment: str | None = None) -> sa.Select[Any]:
+    def groups(self, segment: str | None = None) -> Statement:
         """The counts: n, w, w2, ws, wy, wsy, ws2 per (label, key), or per (value, label, key) of a ``segment``.
 
         ``key`` is cell * 4 + predicted * 2 + automated. Without weights there are no columns w and w2: they equal n. If
@@ -73,11 +73,11 @@ class CountStatements(ClusterStatements):
         facts = self._facts()
         keys: list[Expression] = [facts.c.label, facts.c.key]
         by = keys if segment is None else [facts.c[self._segment_key(segment)], *keys]
-        cell = sa.func.floor(sa.cast(facts.c.key, sa.Double) * sa.literal_column("0.25e0"))  # NUMERIC would be slow
+        cell = sa.func.floor(double(facts.c.key) * sa.literal_column("0.25e0"))  # NUMERIC would be slow
         named = by if segment is None else [by[0].label("value"), *keys]
         return sa.select(*named, *self._sums(facts, cell)).group_by(*by)
 
-    def number_of_values(self, segment: str, limit: int) -> sa.Select[Any]:
+    def number_of_values(self, segment: str, limit: int) -> Statement:
         """(n): how many values a segment has among the sound rows; where they are more than ``limit``, n is too."""
         value = self._sound().c[self._segment_key(segment)]
         values = sa.select(value).distinct().limit(limit + 1).subquery("segment_values")
@@ -93,7 +93,7 @@ class CountStatements(ClusterStatements):
             sums = {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
         else:  # every weight is 1: the sums of weights are the number of rows
             exact, near, n = self.dialect.exact_sum, self.dialect.sum_near, sa.func.count()
-            cell = sa.cast(facts.c.cell, sa.Double)
+            cell = double(facts.c.cell)
             sums = {
                 "ws": near(s, cell * _CELL, n * of_group * _CELL),
                 "ws2": near(s * s, cell * cell * _CELLS, n * of_group * of_group * _CELLS),

@@ -46,6 +46,7 @@ _KINDS: Mapping[str, Kind] = {
 }  # fmt: skip
 """The kinds of types by the beginnings of their names, in lower case."""
 Expression = sa.ColumnElement[Any]
+Statement = sa.Select[Any]
 Arrays = dict[str, npt.NDArray[Any]]
 
 ONE: Expression = sa.literal_column("1")
@@ -72,6 +73,11 @@ def labelled(columns: Mapping[str, Expression]) -> list[sa.Label[Any]]:
     return [value.label(name) for name, value in columns.items()]
 
 
+def double(value: Expression) -> Expression:
+    """A value in double precision."""
+    return sa.cast(value, sa.Double)
+
+
 def place_over(*, order_by: Sequence[Expression], partition_by: Any = None) -> Expression:
     """The place of a row by an order, from 1, among all rows or those of its part."""
     return sa.func.row_number().over(partition_by=partition_by, order_by=order_by)
@@ -82,7 +88,7 @@ def literal_of(text: str) -> Expression:
     return sa.literal_column(literal(text), sa.Text)
 
 
-def everything(relation: FromClause) -> sa.Select[Any]:
+def everything(relation: FromClause) -> Statement:
     """``SELECT *``: for the names and types of the columns."""
     return sa.select(sa.literal_column("*")).select_from(relation)
 
@@ -183,8 +189,8 @@ class Dialect:
         0.899999976 of 0.9, which is below a limit of 0.9.
         """
         if kind == "float32":
-            return sa.cast(self.text(column), sa.Double)
-        return sa.cast(sa.cast(column, sa.Integer) if kind == "boolean" else column, sa.Double)
+            return double(self.text(column))
+        return double(sa.cast(column, sa.Integer) if kind == "boolean" else column)
 
     def scaled(self, column: Expression, kind: Kind, scale: float) -> Expression:
         """A number divided by ``scale``; other values stay as they are."""
@@ -193,7 +199,7 @@ class Dialect:
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Whether a value is NaN."""
-        return self.number(column, as_it_is(kind)) == sa.cast(sa.literal("NaN", sa.Text), sa.Double)
+        return self.number(column, as_it_is(kind)) == double(sa.literal("NaN", sa.Text))
 
     def above(self, number: Expression, limit: Expression) -> Expression:
         """Whether a number is above a limit. NaN is: most engines sort it last."""
@@ -248,16 +254,14 @@ class Dialect:
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """How many full days an instant lies before a moment, as a whole number."""
-        seconds: Expression = sa.literal_column(f"{moment.timestamp():.6f}e0") - sa.cast(
-            sa.extract("epoch", instant), sa.Double
-        )
+        seconds: Expression = sa.literal_column(f"{moment.timestamp():.6f}e0") - double(sa.extract("epoch", instant))
         return sa.cast(sa.func.floor(seconds / sa.literal_column(str(DAY_S))), sa.Integer)
 
     def sum_near(self, value: Expression, near: Expression, total: Expression) -> Expression:
         """The exact sum of values in [0, 1] near ``near``, in whole steps of 2^-40, whose sum is ``total``."""
         return self.exact_sum(value, bounded=True)
 
-    def once(self, rows: sa.Select[Any]) -> sa.Select[Any]:
+    def once(self, rows: Statement) -> Statement:
         """The rows, each of whose columns is computed once, for a planner that puts their terms where they are used."""
         return rows
 
@@ -286,11 +290,11 @@ class Dialect:
         Whole multiples of 2^-40 add up exactly. ``bounded`` values lie in [-1, 1].
         """
         whole = sa.cast(nearest(value), sa.BigInteger) if bounded else self.wide(nearest(value))
-        return sa.cast(sa.func.sum(whole), sa.Double) / FIXED_POINT
+        return double(sa.func.sum(whole)) / FIXED_POINT
 
     def exact_sum_of_few(self, value: Expression) -> Expression:
         """As :meth:`exact_sum` with ``bounded``, but exact for at most 8,192 rows, as one item has: by doubles."""
-        return sa.cast(sa.func.sum(nearest(value)), sa.Double) / FIXED_POINT
+        return double(sa.func.sum(nearest(value))) / FIXED_POINT
 
     def wide(self, number: Expression) -> Expression:
         """A whole number that may have more than 64 bits."""

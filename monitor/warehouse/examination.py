@@ -12,7 +12,7 @@ from typing import NamedTuple
 import sqlalchemy as sa
 
 from monitor.config.model import TruthConfig
-from monitor.warehouse.checks import Layout, Opened, find, labels_of, no_labels_of, relation_of
+from monitor.warehouse.checks import Layout, OpenSource, find, labels_of, no_labels_of, relation_of
 from monitor.warehouse.dialects import COUNT, ONE, ZERO, Expression
 from monitor.warehouse.relation import RelationProblem
 from monitor.warehouse.shapes import joined_layout, read, read_truths, same
@@ -65,7 +65,7 @@ class Examination:
     no_labels: tuple[str, ...] = ()
 
 
-def examine(opened: Opened) -> Examination:
+def examine(opened: OpenSource) -> Examination:
     """Examine a source. Raises :class:`RelationError` if its relation does not meet the contract."""
     layout, available = joined_layout(opened)
     columns, wide = [column for column, _ in available], opened.source.wide
@@ -82,7 +82,7 @@ def examine(opened: Opened) -> Examination:
     return Examination(predicted, true, join_of(opened, closely=True), tuple(aside))
 
 
-def _names(opened: Opened, layout: Layout, column: str) -> dict[str, int]:
+def _names(opened: OpenSource, layout: Layout, column: str) -> dict[str, int]:
     """The most frequent values of a column of labels, with their rows."""
     text = opened.dialect.label_text(*layout[column]).label("name")
     values = (
@@ -93,7 +93,7 @@ def _names(opened: Opened, layout: Layout, column: str) -> dict[str, int]:
     return {str(label): int(n) for label, n in opened.connection.execute(query) if label != ""}
 
 
-def newest_rows(opened: Opened) -> tuple[int, int]:
+def newest_rows(opened: OpenSource) -> tuple[int, int]:
     """(replaced, ties): what becomes of rows of which ``latest_by`` takes the newest of each item.
 
     How many are not read since another one is newer, and how many items have several newest ones that differ in what
@@ -127,7 +127,7 @@ class _Sides(NamedTuple):
     equal: Expression
 
 
-def join_of(opened: Opened, *, closely: bool = False) -> Join | None:
+def join_of(opened: OpenSource, *, closely: bool = False) -> Join | None:
     """How predictions and truths of a source meet, by the ids of both; None if they are one table.
 
     ``closely``: ids that meet nothing are also looked for in another writing. Raises as :func:`joined_layout`.
@@ -160,7 +160,7 @@ def join_of(opened: Opened, *, closely: bool = False) -> Join | None:
     return _looked_at(opened, sides, found) if closely and found.none and len(truth.on) == 1 else found
 
 
-def _sides(opened: Opened, truth: TruthConfig) -> _Sides:
+def _sides(opened: OpenSource, truth: TruthConfig) -> _Sides:
     sides = []
     kinds = []
     relations = (
@@ -181,7 +181,7 @@ def _sides(opened: Opened, truth: TruthConfig) -> _Sides:
     return _Sides(one, other, sa.and_(*equal))
 
 
-def _looked_at(opened: Opened, sides: _Sides, join: Join) -> Join:
+def _looked_at(opened: OpenSource, sides: _Sides, join: Join) -> Join:
     """The join, with what some ids that meet no truth would meet if blanks, zeros in front and capitals were no matter.
 
     They are always the same ids. The truths are looked for by the forms that such an id may have.
@@ -216,7 +216,7 @@ def _forms_of(text: str) -> Iterator[str]:
         yield from (form, f"{form}\r")
 
 
-def refused_join(opened: Opened, join: Join) -> RelationProblem | None:
+def refused_join(opened: OpenSource, join: Join) -> RelationProblem | None:
     """Why truths cannot be joined so; None if they can."""
     source = opened.source
     if join.inexact:

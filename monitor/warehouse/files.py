@@ -15,11 +15,11 @@ from sqlalchemy.sql.expression import FromClause
 from monitor.config.model import SourceConfig
 from monitor.config.relation import CsvFiles, ParquetFiles, Relation
 from monitor.warehouse.checks import PLACE, Columns, contract, labels_of, score_name
-from monitor.warehouse.dialects import EMPTY, ONE, ZERO, Expression, Kind
+from monitor.warehouse.dialects import EMPTY, ONE, ZERO, Expression, Kind, double
 
 NUMBER, TEXT = "number", "text"
 _THOUSANDS = r"^[+-]?[1-9]\d{0,2}(,\d{3})+$"  # 1,500 and the like
-_NAN: Expression = sa.cast(sa.literal_column("'NaN'"), sa.Double)
+_NAN: Expression = double(sa.literal_column("'NaN'"))
 
 
 def typed(
@@ -103,4 +103,4 @@ def _truth(text: Expression) -> Expression:
     words = (("'true'", "'t'"), ("'false'", "'f'"))
     is_true, is_false = (lowered.in_([sa.literal_column(word) for word in pair]) for pair in words)
     number: Expression = sa.case((is_true, ONE), (is_false, ZERO))
-    return sa.cast(number, sa.Double)
+    return double(number)

@@ -16,8 +16,8 @@ from sqlalchemy.sql.base import ColumnCollection
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
-from monitor.warehouse.dialects import COUNT, ONE, ZERO, Expression, place_over
-from monitor.warehouse.row_levels import false_or_null, identified
+from monitor.warehouse.dialects import COUNT, ONE, ZERO, Expression, Statement, double, place_over
+from monitor.warehouse.row_levels import Reasons, false_or_null, identified, whole_number
 from monitor.warehouse.statements import Statements
 
 RANKS = (1, 3, 5)
@@ -32,21 +32,21 @@ class RankedStatements(Statements):
 
     item_metrics: ClassVar[tuple[str, ...]] = (*Statements.item_metrics, *(f"ndcg_at_{rank}" for rank in RANKS))
 
-    def ranked_groups(self) -> sa.Select[Any]:
+    def ranked_groups(self) -> Statement:
         """The counts per (rank, predicted, automated, cell), all labels together.
 
         ``rank`` is the smallest of :data:`RANKS` that is not below the row's rank. Rows beyond the last are left out.
         """
         placed = self._placed()
-        upto = sa.case(*((placed.c.rank <= sa.literal_column(str(k)), sa.literal_column(str(k))) for k in RANKS))
+        upto = sa.case(*((placed.c.rank <= whole_number(k), whole_number(k)) for k in RANKS))
         keys = [upto.label("rank"), placed.c.predicted, placed.c.automated, placed.c.cell]
         # grouped one level further out, so that PostgreSQL sees the expression once
         within = self._within(placed, RANKS[-1])
         facts = sa.select(*keys, placed.c.s, placed.c.y, placed.c.w).where(within).subquery("facts")
         named = [facts.c.rank, facts.c.predicted, facts.c.automated, facts.c.cell]
-        return sa.select(*named, *self._sums(facts, sa.cast(facts.c.cell, sa.Double))).group_by(*named)
+        return sa.select(*named, *self._sums(facts, double(facts.c.cell))).group_by(*named)
 
-    def ranked_dependence(self, *within: str) -> sa.Select[Any]:
+    def ranked_dependence(self, *within: str) -> Statement:
         """As :meth:`dependence` over all labels, for the rows within each of :data:`RANKS`, in one scan.
 
         Sums are named by rank and sum, like ``top_3_r``. They are NULL or 0 without rows.
@@ -68,13 +68,13 @@ class RankedStatements(Statements):
         """Also the nDCG of the k highest-scored labels: sum of y / log2(1 + rank) over its largest possible value."""
 
         def gain(place: Expression, rank: int) -> Expression:
-            cases = ((place == sa.literal_column(str(k)), facts.c.y * _discount(k)) for k in range(1, rank + 1))
-            return sa.func.sum(sa.cast(sa.case(*cases, else_=ZERO), sa.Double))
+            cases = ((place == whole_number(k), facts.c.y * _discount(k)) for k in range(1, rank + 1))
+            return sa.func.sum(double(sa.case(*cases, else_=ZERO)))
 
         found = Statements._item_values(self, facts)
         for rank in RANKS:
             ideal = gain(facts.c.best, rank)
-            none = sa.cast(ZERO, sa.Double)
+            none = double(ZERO)
             found[f"ndcg_at_{rank}"] = sa.case((ideal > ZERO, gain(facts.c.rank, rank) / ideal), else_=none)
         return found
 
@@ -85,26 +85,26 @@ class RankedStatements(Statements):
 
     @staticmethod
     def _within(placed: Subquery, rank: int) -> Expression:
-        return placed.c.rank <= sa.literal_column(str(rank))
+        return placed.c.rank <= whole_number(rank)
 
 
 @dataclass(frozen=True, slots=True)
 class WholeStatements(RankedStatements):
     """Statements for ``multiclass`` sources: unless exactly one label of an item is true, its rows are rejected."""
 
-    def untrue(self) -> sa.Select[Any]:
+    def untrue(self) -> Statement:
         """As :meth:`rejected`, for the rows of items with no true label or with several."""
         rows = self._with_truth()
         return self._rejected_of(rows, _how_untrue(rows), sa.not_(_one_truth(rows)))
 
-    def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[sa.Select[Any]]:
+    def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[Statement]:
         """Also the rows of items with no true label or with several."""
         yield from Statements._set_aside_for(self, reasons)
         if any(reason in reasons for reason in ITEM_BAD_ROWS):
             rows = self._with_truth()
             yield identified(rows, _how_untrue(rows)).where(sa.not_(_one_truth(rows)))
 
-    def truths(self) -> sa.Select[Any]:
+    def truths(self) -> Statement:
         """(items, true_labels, scored_labels): how many items there are, and labels true or scored for at least one."""
         facts = self._facts()
         hit = facts.c.y == ONE
@@ -116,7 +116,7 @@ class WholeStatements(RankedStatements):
             sa.func.count(sa.distinct(facts.c.label)).label("scored_labels"),
         )
 
-    def whole_rows(self, *, share: float, least: float) -> sa.Select[Any]:
+    def whole_rows(self, *, share: float, least: float) -> Statement:
         """(number, label, s, y, w, truth, frequency) of the rows of a sample of items; ``number`` counts items from 1.
 
         The sample is stratified by the true label, ``truth``, of which ``frequency`` is the number of items. At most
@@ -169,14 +169,14 @@ class NumberStatements(Statements):
 
     score_column: ClassVar[str] = "predicted"
 
-    def total(self) -> sa.Select[Any]:
+    def total(self) -> Statement:
         """(n): the number of rows that count."""
         return sa.select(COUNT).select_from(self._sound())
 
-    def numbers(self, limit: int) -> sa.Select[Any]:
+    def numbers(self, limit: int) -> Statement:
         """(predicted, deviation, actual, weight, turn) of at most ``limit`` rows; ``turn`` is by the items' md5."""
         rows, by_bytes = self._sound(), self.dialect.ordered
-        weight = rows.c.weight if "weight" in rows.c else sa.cast(ONE, sa.Double).label("weight")
+        weight = rows.c.weight if "weight" in rows.c else double(ONE).label("weight")
         by_hash = by_bytes(self.dialect.md5(rows.c.item)).label("hashed")
         columns = [rows.c[name] for name in ("predicted", "deviation", "actual")]
         chosen = sa.select(*columns, weight, by_hash, rows.c.item, rows.c.label)
@@ -191,14 +191,14 @@ class NumberStatements(Statements):
     def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
         """Three NULLs: a source of numbers has no score in [0, 1] and no outcome of 0 or 1."""
         nothing: Expression = sa.cast(sa.null(), sa.Integer)
-        return nothing, nothing, sa.cast(sa.null(), sa.Double)
+        return nothing, nothing, double(sa.null())
 
     def _values(self) -> list[sa.Label[Any]]:
         names = ("predicted", "deviation", "actual", *(("weight",) if "weight" in self.layout else ()))
         values = [self._number(name).label(name) for name in names]
         return [*values, self._instant("resolved_at").label("resolved")]
 
-    def _row_reasons(self) -> list[tuple[Expression, RejectReason]]:
+    def _row_reasons(self) -> Reasons:
         finite = {name: self._number(name).between(-_FINITE, _FINITE) for name in ("predicted", "deviation", "actual")}
         positive = sa.and_(finite["deviation"], self._number("deviation") > ZERO)
         return [

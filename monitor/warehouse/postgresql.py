@@ -24,7 +24,9 @@ from monitor.warehouse.dialects import (
     Expression,
     Kind,
     Named,
+    Statement,
     as_it_is,
+    double,
     everything,
     nearest,
 )
@@ -61,7 +63,7 @@ class PostgreSQL(CountsBits):
         kinds = {oid: _postgres_kind(name, category) for oid, name, category in rows}
         return [(column[0], kinds[column[1]]) for column in described]
 
-    def once(self, rows: sa.Select[Any]) -> sa.Select[Any]:
+    def once(self, rows: Statement) -> Statement:
         """Before an offset it computes no term twice; nor does it sort 200,000 groups in two processes more."""
         return rows.offset(ZERO)
 
@@ -74,13 +76,13 @@ class PostgreSQL(CountsBits):
         number = super().number(column, kind)
         if kind != "decimal":
             return number
-        infinite = sa.cast(sa.literal_column("'Infinity'"), sa.Double)
+        infinite = double(sa.literal_column("'Infinity'"))
         return sa.case(
             (sa.and_(column > _SMALLEST, column < _LARGEST), number),  # first, since nearly all are here
             (column == sa.literal_column("'NaN'"), number),
             (column >= _LARGEST, infinite),
             (column <= -_LARGEST, -infinite),
-            (column.between(-_SMALLEST, _SMALLEST), sa.cast(ZERO, sa.Double)),
+            (column.between(-_SMALLEST, _SMALLEST), double(ZERO)),
             else_=number,
         )
 
@@ -94,11 +96,11 @@ class PostgreSQL(CountsBits):
         bits: Expression = sa.literal_column("1048576.0e0")  # 2^20
         upper = sa.func.floor(value * bits)
         total = sa.func.sum(upper) * bits + sa.func.sum(nearest(value) - upper * bits)
-        return sa.cast(total, sa.Double) / FIXED_POINT
+        return double(total) / FIXED_POINT
 
     def sum_near(self, value: Expression, near: Expression, total: Expression) -> Expression:
         """By what is left beside ``near``, in one sum of doubles: exact up to 2^26 rows of a group."""
-        return sa.cast(sa.func.sum(nearest(value) - near) + total, sa.Double) / FIXED_POINT
+        return double(sa.func.sum(nearest(value) - near) + total) / FIXED_POINT
 
     def wide(self, number: Expression) -> Expression:
         """A decimal. Above 2^53 by its text, since a direct cast keeps 15 digits; a cast to 64 bits keeps all below."""

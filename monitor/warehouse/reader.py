@@ -40,7 +40,7 @@ from monitor.core.records import (
 from monitor.core.redaction import shown_address, without_secrets
 from monitor.core.sessions import TimeLimit, in_words
 from monitor.core.unresolved import UnresolvedRows
-from monitor.warehouse.checks import Layout, Opened, truth_name
+from monitor.warehouse.checks import Layout, OpenSource, truth_name
 from monitor.warehouse.csv_rejects import UnreadableLine, lines_between
 from monitor.warehouse.dialects import NUMERIC, ONE, Arrays, Dialect
 from monitor.warehouse.engines import ENGINES, KEEPS_FOR, OTHER_NAMES
@@ -372,7 +372,7 @@ class Warehouse:
         ):
             yield rows
 
-    def _of_predicted(self, opened: Opened, window: Window, moment: datetime) -> Rows[UnresolvedStatements]:
+    def _of_predicted(self, opened: OpenSource, window: Window, moment: datetime) -> Rows[UnresolvedStatements]:
         """The rows by the time of their prediction."""
         source = opened.source
         if source.unresolved is None:
@@ -470,11 +470,11 @@ class Warehouse:
                 yield rows, outside
 
     @contextmanager
-    def _opened(self, name: str, source: SourceConfig) -> Iterator[Opened]:
+    def _opened(self, name: str, source: SourceConfig) -> Iterator[OpenSource]:
         """A source with a connection, as :meth:`_session`."""
         self._relations.update(source.relations)
         with self._session(name) as connection:
-            yield Opened(connection, name, source, self._dialect)
+            yield OpenSource(connection, name, source, self._dialect)
 
     @contextmanager
     def _session(self, name: str) -> Iterator[sa.Connection]:
@@ -520,14 +520,14 @@ class Warehouse:
         )
         return _explained(name, error, self._url, of_the_relation=of_the_relation)
 
-    def _layout(self, opened: Opened, *, every: bool = False) -> Layout:
+    def _layout(self, opened: OpenSource, *, every: bool = False) -> Layout:
         """The relation as one row per (item, label); ``every``: with the rows whose truth is not known yet."""
         layout = long_form(opened)
         self._unreadable.update(self._dialect.unreadable_lines(opened.connection))
         return layout if every or opened.source.unresolved is None else with_truth(layout, self._dialect)
 
 
-def _sound_join(opened: Opened) -> Join | None:
+def _sound_join(opened: OpenSource) -> Join | None:
     """How predictions meet truths. Raise :class:`RelationError` if they meet several, or those of other items."""
     join = join_of(opened)
     problem = None if join is None else refused_join(opened, join)

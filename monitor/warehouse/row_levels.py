@@ -25,7 +25,19 @@ from sqlalchemy.sql.expression import Subquery
 from monitor.config.model import SourceConfig
 from monitor.core.records import LABEL_BYTES, ROUNDING, RejectReason, Window
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import EMPTY, HALF, NUMERIC, ONE, ZERO, Dialect, Expression, labelled, place_over
+from monitor.warehouse.dialects import (
+    EMPTY,
+    HALF,
+    NUMERIC,
+    ONE,
+    ZERO,
+    Dialect,
+    Expression,
+    Statement,
+    double,
+    labelled,
+    place_over,
+)
 
 NO_VALUE = "(none)"
 _BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation", "dated")
@@ -84,7 +96,7 @@ class RowLevels:
         """
         return self._of_window(judge or first_reason).subquery("judged")
 
-    def _of_window(self, judge: Judge) -> sa.Select[Any]:
+    def _of_window(self, judge: Judge) -> Statement:
         columns = [*self._identity(), *self._values(), *self._dated(), *self._extras()]
         if self.features:
             columns += [self._feature(name).label(feature_key(i)) for i, name in enumerate(self.source.features)]
@@ -138,7 +150,7 @@ class RowLevels:
         columns = {
             "s": rows.c.score,
             "y": self._outcome(rows),
-            "w": rows.c.weight if "weight" in self.layout else sa.cast(ONE, sa.Double),
+            "w": rows.c.weight if "weight" in self.layout else double(ONE),
             **decisions,
             "key": decisions["cell"] * whole_number(4) + decision,
         }
@@ -175,7 +187,7 @@ class RowLevels:
 
     # --- expressions
 
-    def _select(self, *columns: Expression) -> sa.Select[Any]:
+    def _select(self, *columns: Expression) -> Statement:
         return sa.select(*columns).select_from(self.layout.relation)
 
     def _column(self, name: str) -> Expression:
@@ -265,17 +277,17 @@ class RowLevels:
     def _segment_key(self, segment: str | None) -> str:
         return "segment_" + str(self.source.segments.index(segment or ""))
 
-    def _window_reasons(self) -> list[tuple[Expression, RejectReason]]:
+    def _window_reasons(self) -> Reasons:
         return [*self._row_reasons(), *self._date_reasons(in_window=True)]
 
-    def _row_reasons(self) -> list[tuple[Expression, RejectReason]]:
-        outcome: list[tuple[Expression, RejectReason]] = [
+    def _row_reasons(self) -> Reasons:
+        outcome: Reasons = [
             (self._column("actual").is_(None), RejectReason.OUTCOME_MISSING),
             (self._is_no_share("actual"), RejectReason.OUTCOME_OUT_OF_RANGE),
         ]
         return [*self._score_reasons(), *outcome, *self._decision_reasons(), *self._weight_reasons()]
 
-    def _score_reasons(self) -> list[tuple[Expression, RejectReason]]:
+    def _score_reasons(self) -> Reasons:
         label = self._text("label")
         return [
             (self._column("item").is_(None), RejectReason.ITEM_MISSING),
@@ -287,20 +299,20 @@ class RowLevels:
             (self._is_no_share("score"), RejectReason.SCORE_OUT_OF_RANGE),
         ]
 
-    def _decision_reasons(self) -> list[tuple[Expression, RejectReason]]:
+    def _decision_reasons(self) -> Reasons:
         if "predicted" not in self.layout:
             return []
         predicted = self._number("predicted")
         return [(false_or_null(sa.or_(predicted == ZERO, predicted == ONE)), RejectReason.PREDICTED_INVALID)]
 
-    def _weight_reasons(self) -> list[tuple[Expression, RejectReason]]:
+    def _weight_reasons(self) -> Reasons:
         if "weight" not in self.layout:
             return []
         weight = self._number("weight")
         usable = sa.and_(weight >= _SMALLEST_WEIGHT, weight < _LARGEST_WEIGHT)
         return [(false_or_null(usable), RejectReason.WEIGHT_INVALID)]
 
-    def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, RejectReason]]:
+    def _date_reasons(self, *, in_window: bool) -> Reasons:
         """Missing, malformed, in the future. The date by which a row is in the window can only be in the future."""
         names = self._dates()
         doubtful = [name for name in names if not (in_window and name == self.source.window_on)]
@@ -371,6 +383,6 @@ def sound_unless(reasons: Reasons) -> sa.Label[Any]:
     return (sa.case(*cases, else_=ONE) if cases else ONE).label("sound")
 
 
-def identified(rows: Subquery, reason: Expression) -> sa.Select[Any]:
+def identified(rows: Subquery, reason: Expression) -> Statement:
     """The columns that are shown of rejected rows."""
     return sa.select(reason.label("reason"), rows.c.item, rows.c.label, rows.c.score_text, rows.c.date_text)

@@ -25,7 +25,7 @@ from monitor.warehouse.checks import (
     Column,
     Columns,
     Layout,
-    Opened,
+    OpenSource,
     Typed,
     find,
     labels_of,
@@ -35,7 +35,7 @@ from monitor.warehouse.checks import (
     seen_kind,
     to_make_a_number,
 )
-from monitor.warehouse.dialects import EMPTY, NUMERIC, ONE, WHOLE, ZERO, Dialect, Expression, place_over
+from monitor.warehouse.dialects import EMPTY, NUMERIC, ONE, WHOLE, ZERO, Dialect, Expression, double, place_over
 from monitor.warehouse.files import typed
 from monitor.warehouse.relation import RelationError, RelationProblem
 
@@ -48,7 +48,7 @@ _OF_THE_TRUTH = ("actual", "true_label", "resolved_at")
 Read = tuple[FromClause, Columns]
 
 
-def long_form(opened: Opened) -> Layout:
+def long_form(opened: OpenSource) -> Layout:
     """A source as one row per (item, label). Raises :class:`RelationError` with all problems with its relations."""
     layout, available = joined_layout(opened)
     source = opened.source
@@ -57,7 +57,7 @@ def long_form(opened: Opened) -> Layout:
     return _agreed(source, found, opened.dialect) if source.agreement_by else found
 
 
-def joined_layout(opened: Opened) -> tuple[Layout, Columns]:
+def joined_layout(opened: OpenSource) -> tuple[Layout, Columns]:
     """The columns of a source as its relations have them, and all that are there. Raises as :func:`long_form`."""
     relation = relation_of(opened)
     clause, available = read(opened, relation)
@@ -66,7 +66,7 @@ def joined_layout(opened: Opened) -> tuple[Layout, Columns]:
     return layout_of(opened, relation, clause, available), available
 
 
-def read(opened: Opened, relation: Relation, name: str = "relation") -> Read:
+def read(opened: OpenSource, relation: Relation, name: str = "relation") -> Read:
     """The rows of a relation, and its columns in the types of the contract."""
     clause = opened.dialect.at_hand(opened.connection, relation, name)
     return typed(opened.source, relation, clause, opened.dialect.columns(opened.connection, relation, clause))
@@ -75,13 +75,13 @@ def read(opened: Opened, relation: Relation, name: str = "relation") -> Read:
 # --- two relations
 
 
-def read_truths(opened: Opened, truth: TruthConfig) -> Read:
+def read_truths(opened: OpenSource, truth: TruthConfig) -> Read:
     """As :func:`read`, of the truths of a source. Raises as :func:`relation_of`."""
     source = opened.source.model_copy(update={"relation": truth.relation, "types": {}})
     return read(opened, relation_of(replace(opened, source=source)), "truths")
 
 
-def _joined(opened: Opened, truth: TruthConfig, first: FromClause, its_columns: Columns) -> Read:
+def _joined(opened: OpenSource, truth: TruthConfig, first: FromClause, its_columns: Columns) -> Read:
     """The predictions that have a truth, or all of them if those without one are counted as waiting.
 
     Of a column in both relations, the one of the truth is used if it belongs to the truth.
@@ -107,7 +107,9 @@ def _joined(opened: Opened, truth: TruthConfig, first: FromClause, its_columns: 
     return rows.subquery("joined"), [*kept, *added]
 
 
-def _unshared(opened: Opened, on: Mapping[str, str], available: tuple[Columns, Columns]) -> Iterator[RelationProblem]:
+def _unshared(
+    opened: OpenSource, on: Mapping[str, str], available: tuple[Columns, Columns]
+) -> Iterator[RelationProblem]:
     relations = (("relation", tuple(on), available[0]), ("truth", tuple(on.values()), available[1]))
     for place, names, columns in relations:
         for column in (column for column in names if find(column, columns) is None):
@@ -120,7 +122,7 @@ def _of(clause: FromClause, column: Column) -> Typed:
     return sa.column(column.name, _selectable=clause), column.kind
 
 
-def same(opened: Opened, left: Typed, right: Typed) -> Expression:
+def same(opened: OpenSource, left: Typed, right: Typed) -> Expression:
     """Whether two columns are equal; columns of different kinds, and of CSV files, as text: 1000.0 is 1000 there."""
     alike = left[1] == right[1] and not (left[1] == "text" and all(map(is_files, opened.source.relations)))
     if alike or {left[1], right[1]} <= {*NUMERIC}:
@@ -132,7 +134,7 @@ def same(opened: Opened, left: Typed, right: Typed) -> Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape(Opened):
+class _Shape(OpenSource):
     """A source with the columns of its relation, and how these become the columns of the long form."""
 
     layout: Layout
@@ -257,7 +259,7 @@ class _Shape(Opened):
     def _agrees(self, label: Typed, name: str) -> Typed:
         """1 if a column names the label, 0 if it names another, NULL if it names none."""
         if name == "true_label" and not self.source.has_truth:
-            return sa.cast(sa.null(), sa.Double), "number"
+            return double(sa.null()), "number"
         column, kind = self.layout[name]
         text = self.dialect.ordered(self.dialect.label_text(column, kind))
         equal = text == self.dialect.ordered(label[0])
@@ -298,7 +300,7 @@ def _agreed(source: SourceConfig, layout: Layout, dialect: Dialect) -> Layout:
     rejected.
     """
     pair = [layout.expression(name) for name in ("item", "label")]
-    outcome = sa.cast(dialect.number(*layout["actual"]), sa.Double)
+    outcome = double(dialect.number(*layout["actual"]))
     order = _latest_first(layout, ["resolved_at"], dialect)
     by = [layout.expression(name) for name in source.agreement_by]
     latest = place_over(partition_by=[*pair, *by], order_by=order).label("of_annotator")

@@ -21,6 +21,7 @@ from monitor.warehouse.dialects import (
     Kind,
     OfTexts,
     days_of_microseconds,
+    double,
     rows_as_arrays,
     utc_text,
 )
@@ -58,13 +59,13 @@ class Spark(CountsBits, OfTexts):
         """
         up = value * FIXED_POINT + sa.literal_column("0.5D")
         if not bounded:
-            return sa.cast(sa.func.sum(sa.cast(_floor(up), self.whole)), sa.Double) / FIXED_POINT
+            return double(sa.func.sum(sa.cast(_floor(up), self.whole))) / FIXED_POINT
         number = sa.func.floor(up)
         parts = (
             sa.func.shiftright(number, sa.literal_column("20")),
             number.bitwise_and(sa.literal_column("1048575")),
         )
-        upper, lower = (sa.cast(sa.func.sum(part), sa.Double) for part in parts)
+        upper, lower = (double(sa.func.sum(part)) for part in parts)
         return (upper * sa.literal_column("1048576.0D") + lower) / FIXED_POINT
 
     def exact_sum_of_few(self, value: Expression) -> Expression:

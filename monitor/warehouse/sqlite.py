@@ -24,6 +24,7 @@ from monitor.warehouse.dialects import (
     Embedded,
     Expression,
     Kind,
+    Statement,
     everything,
     literal_of,
     microseconds_of,
@@ -60,7 +61,7 @@ class SQLite(Embedded):
 
     def only_text(self, connection: sa.Connection, source: FromClause, column: Expression) -> bool:
         """Whether the column holds text and no number; the search stops at the first number."""
-        some: sa.Select[Any] = sa.select(ONE).select_from(source)
+        some: Statement = sa.select(ONE).select_from(source)
         texts = some.where(sa.func.typeof(column) == "text").exists()
         numbers = some.where(sa.func.typeof(column).in_(("integer", "real"))).exists()
         return bool(connection.execute(sa.select(sa.and_(texts, sa.not_(numbers)))).scalar())

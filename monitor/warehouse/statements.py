@@ -18,7 +18,20 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
 from monitor.warehouse.count_statements import CountStatements
-from monitor.warehouse.dialects import COUNT, DATED, EMPTY, HALF, ONE, ZERO, Arrays, Expression, labelled, place_over
+from monitor.warehouse.dialects import (
+    COUNT,
+    DATED,
+    EMPTY,
+    HALF,
+    ONE,
+    ZERO,
+    Arrays,
+    Expression,
+    Statement,
+    double,
+    labelled,
+    place_over,
+)
 from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.row_levels import feature_key, identified, whole_number
 
@@ -35,31 +48,31 @@ class Statements(CountStatements):
 
     # --- rows set aside
 
-    def undated(self) -> sa.Select[Any]:
+    def undated(self) -> Statement:
         """(reason, n) over the rows outside the window whose date is missing, malformed or in the future."""
         rows = self._undated()
         return sa.select(rows.c.reason, COUNT).group_by(rows.c.reason)
 
-    def repeated(self) -> sa.Select[Any]:
+    def repeated(self) -> Statement:
         """(n): how many sound rows repeat an (item, label) of the window."""
         rows = self._every()
         pairs = sa.select((sa.func.count() - ONE).label("n")).select_from(rows).group_by(rows.c.item, rows.c.label)
         more = pairs.having(sa.func.count() > ONE).subquery("repeated")
         return sa.select(sa.cast(sa.func.coalesce(sa.func.sum(more.c.n), ZERO), sa.BigInteger).label("n"))
 
-    def examples(self, reasons: Collection[RejectReason]) -> sa.Select[Any]:
+    def examples(self, reasons: Collection[RejectReason]) -> Statement:
         """(reason, item, label, score, date) of at most 20 rejected rows of the window for each reason, as text.
 
         Rows of other reasons may be included.
         """
         return self._first_of(sa.union_all(*self._set_aside_for(reasons)).subquery("examples"))
 
-    def undated_examples(self) -> sa.Select[Any]:
+    def undated_examples(self) -> Statement:
         """The same for the rows outside the window that :meth:`undated` counts."""
         rows = self._undated()
         return self._first_of(identified(rows, rows.c.reason).subquery("examples"))
 
-    def _first_of(self, rows: Subquery) -> sa.Select[Any]:
+    def _first_of(self, rows: Subquery) -> Statement:
         texts = [rows.c[name] for name in ("item", "label", "score_text", "date_text")]
         order = [self.dialect.ordered(text).nulls_last() for text in texts]
         place = place_over(partition_by=rows.c.reason, order_by=order).label("place")
@@ -68,7 +81,7 @@ class Statements(CountStatements):
         columns = (placed.c[column].label(name) for name, column in names.items())
         return sa.select(*columns).where(placed.c.place <= whole_number(EXAMPLES))
 
-    def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[sa.Select[Any]]:
+    def _set_aside_for(self, reasons: Collection[RejectReason]) -> Iterator[Statement]:
         """The rejected rows of the window, one SELECT for each level at which one of the reasons can occur."""
         rows = self._judged()
         yield identified(rows, rows.c.reason).where(rows.c.reason.is_not(None))
@@ -86,12 +99,12 @@ class Statements(CountStatements):
 
     # --- whether rows have changed, and dates
 
-    def labels_beyond(self, most: int) -> sa.Select[Any]:
+    def labels_beyond(self, most: int) -> Statement:
         """(n): how many labels four times ``most`` rows of the window have. Ids would all differ."""
         rows = self._select(self._text("label").label("label")).where(self._in_window()).limit(4 * most)
         return sa.select(sa.func.count(rows.subquery("first_rows").c.label.distinct()).label("n"))
 
-    def fingerprint(self) -> sa.Select[Any]:
+    def fingerprint(self) -> Statement:
         """(n, hash, coming): one scan that shows whether the rows of the window, or which of them count, have changed.
 
         ``hash`` is the sum of a hash of each row, over every column that a reading uses. ``coming`` counts rows that
@@ -102,23 +115,23 @@ class Statements(CountStatements):
         sums["coming"] = coming if coming is ZERO else sa.func.sum(coming)
         return self._select(*labelled(sums)).where(self._in_window())
 
-    def dated(self, start: datetime, end: datetime) -> sa.Select[Any]:
+    def dated(self, start: datetime, end: datetime) -> Statement:
         """(n): 1 for each row, sound or not, with start <= its date < end."""
         return self._select(ONE.label("n")).where(self._between(start, end))
 
-    def newest(self, before: datetime) -> sa.Select[Any]:
+    def newest(self, before: datetime) -> Statement:
         """(instant): the newest date of all rows before a moment, as :meth:`Dialect.instant` gives it."""
         instant = self._instant(self.source.window_on)
         return self._select(sa.func.max(instant).label("instant")).where(self._between(_FIRST, before))
 
     # --- sums
 
-    def versions(self) -> sa.Select[Any]:
+    def versions(self) -> Statement:
         """(version, n): the rows of each model version."""
         rows = self._sound()
         return sa.select(rows.c.version, COUNT).group_by(rows.c.version)
 
-    def pairs(self, most: int) -> sa.Select[Any]:
+    def pairs(self, most: int) -> Statement:
         """(a, b, n, true, both_true, predicted, both_predicted) by pair of the ``most`` labels with the most true rows.
 
         The sums are over the items on which both labels were scored, with the weights of b's rows. ``true`` sums those
@@ -129,7 +142,7 @@ class Statements(CountStatements):
         hits = self.dialect.exact_sum(rows.c.actual, bounded=True)
         frequent = sa.select(rows.c.label).group_by(rows.c.label).order_by(hits.desc(), by_bytes(rows.c.label))
         chosen = frequent.limit(most).subquery("chosen")
-        weight = rows.c.weight if "weight" in rows.c else sa.cast(ONE, sa.Double)
+        weight = rows.c.weight if "weight" in rows.c else double(ONE)
         columns = (rows.c.item, rows.c.label, rows.c.actual, rows.c.predicted, weight.label("w"))
         sides = sa.select(*columns).where(rows.c.label.in_(sa.select(chosen.c.label)))
         a, b = sides.subquery("a"), sides.subquery("b")
@@ -146,7 +159,7 @@ class Statements(CountStatements):
 
     # --- rows that leave the warehouse
 
-    def feature_sample(self, limit: int, halvings: int = 0) -> sa.Select[Any]:
+    def feature_sample(self, limit: int, halvings: int = 0) -> Statement:
         """The features of ``limit`` items, or of all if there are fewer, one row each, in the order of their md5.
 
         Items are drawn by :meth:`_stratified` from the share 2 ** -``halvings`` with the smallest md5, so that few are
@@ -166,7 +179,7 @@ class Statements(CountStatements):
         order = (by_bytes(self.dialect.md5(ranked.c.item)), by_bytes(ranked.c.item))
         return sa.select(*shown).where(ranked.c.place == ONE).order_by(*order)
 
-    def _stratified(self, rows: Subquery, limit: int) -> sa.Select[Any]:
+    def _stratified(self, rows: Subquery, limit: int) -> Statement:
         """At most ``limit`` of the items of ``rows``, by their md5.
 
         The strata are the labels that were predicted (an item's first one, or none). Each has the same share of the
@@ -183,7 +196,7 @@ class Statements(CountStatements):
         few, reached = placed.c.n <= limit, (placed.c.place * limit) % placed.c.n < limit
         return sa.select(placed.c.item).where(sa.or_(few, reached))
 
-    def behind(self, query: ExampleQuery) -> sa.Select[Any]:
+    def behind(self, query: ExampleQuery) -> Statement:
         """(item, label, score, actual, predicted, resolved, segment_0 ...) of the rows behind a finding.
 
         The rows with the most confident decisions come first. A decision is right if it agrees with at least half of
@@ -207,14 +220,14 @@ class Statements(CountStatements):
         order = (confidence.desc(), by_bytes(rows.c.item), by_bytes(rows.c.label))
         return sa.select(*columns, *segments).where(*conditions).order_by(*order).limit(query.limit)
 
-    def true_of(self, items: Collection[str]) -> sa.Select[Any]:
+    def true_of(self, items: Collection[str]) -> Statement:
         """(item, label): the labels that at least half of the truth names for these items, by bytes."""
         rows, by_bytes = self._sound(), self.dialect.ordered
         mine = rows.c.item.in_([sa.literal(item, sa.Text) for item in items])
         order = (by_bytes(rows.c.item), by_bytes(rows.c.label))
         return sa.select(rows.c.item, rows.c.label).where(mine, rows.c.actual >= HALF).order_by(*order)
 
-    def raw(self, names: Sequence[str]) -> sa.Select[Any]:
+    def raw(self, names: Sequence[str]) -> Statement:
         """The columns ``names`` as c0, c1 ... of every row of the window."""
         columns = (self._plainly(name).label(f"c{place}") for place, name in enumerate(names))
         return self._select(*columns).where(self._in_window())

@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from monitor.core.records import ROUNDING
-from monitor.warehouse.checks import Layout, Opened
+from monitor.warehouse.checks import Layout, OpenSource
 from monitor.warehouse.dates import has_zone
-from monitor.warehouse.dialects import ONE, ZERO, Dialect, Expression, Kind, labelled
+from monitor.warehouse.dialects import ONE, ZERO, Dialect, Expression, Kind, Statement, labelled
 
 _FINITE: Expression = sa.literal_column("1e300")  # beyond: infinite, or NaN, which engines sort last
 
@@ -53,7 +53,7 @@ class Survey:
     ties: int = 0
 
 
-def survey(opened: Opened, layout: Layout) -> Survey:
+def survey(opened: OpenSource, layout: Layout) -> Survey:
     """Read the whole relation once."""
     date, kind = layout[opened.source.window_on]
     found = opened.connection.execute(_statement(date, kind, layout, opened.dialect)).mappings().one()
@@ -79,7 +79,7 @@ def survey(opened: Opened, layout: Layout) -> Survey:
     )
 
 
-def _statement(date: Expression, kind: Kind, layout: Layout, dialect: Dialect) -> sa.Select[Any]:
+def _statement(date: Expression, kind: Kind, layout: Layout, dialect: Dialect) -> Statement:
     instant = dialect.instant(date, kind)
     known = dialect.known_to_python(instant, kind)
     unread = sa.and_(date.is_not(None), instant.is_(None))

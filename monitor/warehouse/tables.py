@@ -9,8 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
-from monitor.warehouse.checks import Columns, Opened, relation_of
-from monitor.warehouse.dialects import Dialect, Expression, Kind, everything
+from monitor.warehouse.checks import Columns, OpenSource, relation_of
+from monitor.warehouse.dialects import Dialect, Expression, Kind, Statement, everything
 
 SAMPLE = 2_000
 _DATES: tuple[Kind, ...] = ("timestamp", "timestamptz", "date")
@@ -42,7 +42,7 @@ def table_names(connection: sa.Connection, dialect: Dialect) -> list[str]:
     return sorted(_quoted(name) if schema == usual else f"{_quoted(schema)}.{_quoted(name)}" for schema, name in rows)
 
 
-def samples(opened: Opened) -> Sequence[ColumnSample]:
+def samples(opened: OpenSource) -> Sequence[ColumnSample]:
     """The columns of a relation, with their values in the first rows that the engine gives. Raises RelationError."""
     connection, dialect, relation = opened.connection, opened.dialect, relation_of(opened)
     clause = dialect.at_hand(connection, relation)
@@ -59,7 +59,7 @@ def _decoded(value: Any) -> Any:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-def _readable(clause: FromClause, columns: Columns, dialect: Dialect) -> sa.Select[Any]:
+def _readable(clause: FromClause, columns: Columns, dialect: Dialect) -> Statement:
     """All columns, without dates that Python does not have, such as PostgreSQL's infinity."""
     if not any(kind in _DATES for _, kind in columns) or len({name for name, _ in columns}) < len(columns):
         return everything(clause)

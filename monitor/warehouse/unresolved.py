@@ -25,8 +25,8 @@ from monitor.core.maturity import TruthDelays
 from monitor.core.records import RejectReason, Window
 from monitor.inference.delays import full_days
 from monitor.warehouse.checks import Layout
-from monitor.warehouse.dialects import COUNT, ONE, ZERO, Arrays, Dialect, Expression, labelled, place_over
-from monitor.warehouse.row_levels import LONGEST_LABEL, Judge, first_reason, whole_number
+from monitor.warehouse.dialects import COUNT, ONE, ZERO, Arrays, Dialect, Expression, Statement, labelled, place_over
+from monitor.warehouse.row_levels import LONGEST_LABEL, Judge, Reasons, first_reason, whole_number
 from monitor.warehouse.statements import Statements
 
 NO_DATE = -1  # a truth without a date: it is known, but not since when
@@ -71,7 +71,7 @@ class UnresolvedStatements(Statements):
 
     more: Layout | None = None
 
-    def score_groups(self) -> sa.Select[Any]:
+    def score_groups(self) -> Statement:
         """(label, waiting, predicted, automated, cell, n, s): the number of rows and the sum of their scores."""
         rows = self._decided()
         keys = {"label": rows.c.label, "waiting": rows.c.waiting, **self._decisions(rows, self._automated(rows))}
@@ -81,7 +81,7 @@ class UnresolvedStatements(Statements):
         by = [facts.c[name] for name in keys]
         return sa.select(*by, COUNT, total).group_by(*by)
 
-    def drawn(self, seed: str, each: int) -> sa.Select[Any]:
+    def drawn(self, seed: str, each: int) -> Statement:
         """(label, item, score, n, truth): of each label ``each`` of the items that act alone, by md5 of seed and id.
 
         ``n`` is how many act alone; ``truth`` is NULL if it is not known. The same items come every time, in every
@@ -96,7 +96,7 @@ class UnresolvedStatements(Statements):
         shown = (placed.c[name] for name in ("label", "item", "score", "n", "truth"))
         return sa.select(*shown).where(placed.c.place <= each).order_by(by_bytes(placed.c.label), placed.c.place)
 
-    def delays(self, windows: Sequence[Window]) -> sa.Select[Any]:
+    def delays(self, windows: Sequence[Window]) -> Statement:
         """(label, place, waiting, ago, n): items of the window at ``place`` whose truth is known for ``ago`` full days.
 
         The windows are adjacent, and ``window`` spans them all. ``ago`` is -1 if the truth has no date, or is not known
@@ -111,7 +111,7 @@ class UnresolvedStatements(Statements):
         by = [items.c[name] for name in ("label", "place", "waiting", "ago")]
         return sa.select(*by, COUNT).group_by(*by)
 
-    def _dated_truths(self, windows: Sequence[Window]) -> sa.Select[Any]:
+    def _dated_truths(self, windows: Sequence[Window]) -> Statement:
         """(item, label, place, waiting, ago) of the rows of one relation in all windows."""
         values = {"item": self._text("item"), "label": self._text("label"), "waiting": self._waits(), "ago": ZERO}
         kind, predicted = self.layout.columns["predicted_at"].kind, self._instant("predicted_at")
@@ -123,7 +123,7 @@ class UnresolvedStatements(Statements):
             values["ago"] = sa.func.coalesce(since, whole_number(NO_DATE))
         return self._select(*labelled(values)).where(self._in_window())
 
-    def set_aside(self) -> sa.Select[Any]:
+    def set_aside(self) -> Statement:
         """(reason, n) over waiting rows of no use: of the window, and of the second relation without a date."""
         judged = self._judged()
         rows = sa.select(judged.c.reason).where(judged.c.waiting == ONE).subquery("waiting")
@@ -156,7 +156,7 @@ class UnresolvedStatements(Statements):
     def _extras(self) -> list[sa.Label[Any]]:
         return []
 
-    def _row_reasons(self) -> list[tuple[Expression, RejectReason]]:
+    def _row_reasons(self) -> Reasons:
         return [*self._score_reasons(), *self._decision_reasons()]
 
     def _waits(self) -> Expression:
@@ -177,7 +177,7 @@ class UnresolvedStatements(Statements):
             return rows
         return self._with_largest_predicted(rows, "decided")
 
-    def _date_reasons(self, *, in_window: bool) -> list[tuple[Expression, RejectReason]]:
+    def _date_reasons(self, *, in_window: bool) -> Reasons:
         return []
 
 

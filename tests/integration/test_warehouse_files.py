@@ -474,13 +474,13 @@ def test_no_database_is_needed_where_all_relations_are_files(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 def test_other_engines_read_no_files(engine: str, tmp_path: Path) -> None:
-    from monitor.warehouse.checks import Opened, relation_of
+    from monitor.warehouse.checks import OpenSource, relation_of
     from monitor.warehouse.engines import ENGINES
 
     config = SourceConfig(relation="data/*.csv", score_is="probability_of_label")
     nothing: Any = None  # is asked
     with pytest.raises(RelationError) as refused:
-        relation_of(Opened(nothing, "tickets", config, ENGINES[engine].dialect))
+        relation_of(OpenSource(nothing, "tickets", config, ENGINES[engine].dialect))
     assert str(refused.value) == f"tickets: {engine} cannot read CSV files; use DuckDB, or name a table"
 
 
