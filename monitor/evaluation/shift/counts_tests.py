@@ -148,7 +148,7 @@ def chi_square(
     merged, kept = _merge_rare(table, names)
     if merged.shape[1] < 2:
         return Effect(None, None, {"reason": "one_label"})
-    statistic, freedom = tails.contingency(merged)
+    statistic, freedom = tails.contingency(np.ascontiguousarray(merged))  # so that it is added up row by row
     shares = merged / merged.sum(axis=1, keepdims=True)
     moved = shares[0] - shares[1]
     worst = int(np.abs(moved).argmax())
