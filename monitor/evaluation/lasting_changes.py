@@ -28,7 +28,7 @@ from scipy.special import ndtri
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts, Floats
-from monitor.core.promises import APART, BANDS, PastWindow, Promise, bands_of, pooled_promise, promise_of
+from monitor.core.promises import APART, BANDS, PastWindow, Promise, bands_of, columns, pooled_promise, promise_of
 from monitor.core.records import SCORE_BAND, Comparison, Interval, Window
 from monitor.evaluation.accumulated import (
     SHOWN,
@@ -99,8 +99,7 @@ class ChangeRun:
     @property
     def digest(self) -> str:
         """A hash of all numbers."""
-        none = Promise(0, 0.0, 0.0, 0.0)
-        numbers = _columns([[parts.get(name, none) for name in self.then] for parts in self.parts]).round(9).tolist()
+        numbers = columns([[parts.get(name) for name in self.then] for parts in self.parts]).round(9).tolist()
         return hashlib.sha256(repr((*(window.name for window in self.windows), numbers)).encode()).hexdigest()[:16]
 
 
@@ -157,11 +156,11 @@ def strand_runs(
     A window without rows of a strand is worth no row of it; a strand without any row is left out. ``times`` (W, 2) say
     how many times as frequent true items and others are in each window as in the baseline (None: once).
     """
-    names, none = list(run.then), Promise(0, 0.0, 0.0, 0.0)
+    names = list(run.then)
     of_names = [{name: way for name, way in strand if name in run.then} for strand in _strands(rule)]
     way = np.array([[strand.get(name, 0.0) for name in names] for strand in of_names if strand]).T
-    rows, n, promised, kept = _columns([[parts.get(name, none) for name in names] for parts in run.parts])
-    rows0, n0, promised0, kept0 = _columns([list(run.then.values())])
+    rows, n, promised, kept = columns([[parts.get(name) for name in names] for parts in run.parts])
+    rows0, n0, promised0, kept0 = columns([list(run.then.values())])
     way = way[:, (n.sum(axis=0) @ np.abs(way)) > 0]
     among, turned = np.abs(way), way < 0
     total = n @ among
@@ -176,18 +175,12 @@ def strand_runs(
     variance *= 1 + rule_input.week_correlation * (rows0 @ among) / weeks_of(rule, rule_input.baseline)
     margins = accepted_fall(rule) + float(ndtri(SURE)) * np.sqrt(variance[0])
     each = zip(*(of.T.tolist() for of in (rows @ among, worth, claimed, found)), strict=True)
-    runs: list[Run] = [[(w, Promise(*of)) for w, *of in zip(run.windows, *columns, strict=True)] for columns in each]
+    runs: list[Run] = [[(w, Promise(*of)) for w, *of in zip(run.windows, *parts, strict=True)] for parts in each]
     return runs, margins.tolist()
 
 
 def _strands(rule: Rule) -> tuple[Strand, ...]:
     return STRANDS if rule.measure == "ece" else ONE
-
-
-def _columns(table: Sequence[Sequence[Promise]]) -> Floats:
-    """Rows, effective rows, mean score and hit rate of each window and part, shape (4, T, B)."""
-    numbers = [[(part.rows, part.effective, part.promised, part.kept) for part in line] for line in table]
-    return np.array(numbers, dtype=np.float64).transpose(2, 0, 1)
 
 
 def accumulate_changes(
@@ -299,8 +292,7 @@ def _measured(rule: Rule, parts: Sequence[Parts], confidence: float) -> list[Int
     """The metric of each, with its limits; of an ECE by bands of scores."""
     if rule.measure != "ece" or not parts:
         return [_by_law(rule, each[ALL], confidence) for each in parts]
-    none = Promise(0, 0.0, 0.0, 0.0)
-    _, n, score, kept = _columns([[each.get(name, none) for name in APART] for each in parts])
+    _, n, score, kept = columns([[each.get(name) for name in APART] for each in parts])
     gap = kept - score
     share, sign = n / n.sum(axis=1, keepdims=True), np.where(gap == 0, farther(score), np.sign(gap))
     tables = GapTables(np.where(n > 0, n, 1.0), score, gap, share, sign)

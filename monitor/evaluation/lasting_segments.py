@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.promises import Promise, Promises, Segment, is_part, pooled_promise
+from monitor.core.promises import Promise, Promises, Segment, columns, is_part, pooled_promise
 from monitor.core.records import Comparison, Window
 from monitor.evaluation.accumulated import (
     SHOWN,
@@ -143,9 +143,7 @@ def _digest(paths: Mapping[Segment, EvidencePath]) -> str:
     hashed = hashlib.sha256()
     for segment, path in sorted(paths.items()):
         hashed.update(repr((segment, [window.name for window in path.windows])).encode())
-        kept = path.promises
-        rows, effective = [float(each.rows) for each in kept], [each.effective for each in kept]
-        numbers = np.array([rows, effective, [each.promised for each in kept], [each.kept for each in kept]])
+        numbers = columns([path.promises])[:, 0]
         hashed.update((np.round(numbers.T, 9) + 0.0).tobytes())
     return hashed.hexdigest()[:16]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from monitor.core.counts import Bools, Floats
 from monitor.core.diagnoses import LabelProblem, Segment
-from monitor.core.promises import PastWindow, Population, Promise
+from monitor.core.promises import PastWindow, Population, columns
 from monitor.evaluation.shift.onset import Level
 
 SURE = 3.0
@@ -119,21 +119,14 @@ def weekly_evidence(
     ]
     newest = used[-1].segments.get(label, {}) if used else {}
     segments = tuple(sorted(segment for segment, promises in newest.items() if population in promises))
-    table = np.zeros((3, 1 + len(segments), len(used)))
-    for at, window in enumerate(used):
-        parts = window.segments.get(label, {})
-        for line, known in enumerate((window.labels[label], *(parts.get(segment, {}) for segment in segments))):
-            table[:, line, at] = _numbers(known.get(population))
+    of_label = [each.labels[label].get(population) for each in used]
+    parts = [[each.segments.get(label, {}).get(of, {}).get(population) for each in used] for of in segments]
+    rows, claimed, kept = np.ascontiguousarray(columns([of_label, *parts])[1:])
     first = sum(1 for window in used if not_before is not None and window.window.start < not_before)
     names = tuple(window.window.name for window in used)
     first = min(first, max(len(names) - 1, 0))
-    rows, claimed, kept = table
     sign, claims = _SHAPES.get(problem, _OF_OVERCONFIDENCE)
     return WeeklyEvidence(names, segments, rows, claimed, kept, sign, claims, first)
-
-
-def _numbers(promise: Promise | None) -> tuple[float, float, float]:
-    return (0.0, 0.0, 0.0) if promise is None else (promise.effective, promise.promised, promise.kept)
 
 
 def changes(value: Floats, variance: Floats) -> tuple[Floats, Floats]:

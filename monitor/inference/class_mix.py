@@ -17,7 +17,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 from monitor.core.counts import BinCounts, Counts
-from monitor.core.promises import APART, Promise
+from monitor.core.promises import APART, Promise, columns
 from monitor.inference.tails import chi_square, contingency
 
 Floats = npt.NDArray[np.float64]
@@ -97,10 +97,8 @@ def class_mix(window: BinCounts, baseline: BinCounts, recent: BinCounts | None =
 
 def in_bands(parts: Mapping[str, Promise]) -> BinCounts:
     """The bins of promises by band of scores; bands without rows are empty."""
-    none = Promise(0, 0.0, 0.0, 0.0)
-    each = [parts.get(name, none) for name in APART]
-    n, promised, kept = np.array([(part.effective, part.promised, part.kept) for part in each]).T
-    return BinCounts(np.arange(len(each)), np.rint(n), n, n * promised, n * kept, n)
+    _, n, promised, kept = columns([[parts.get(name) for name in APART]])[:, 0]
+    return BinCounts(np.arange(len(n)), np.rint(n), n, n * promised, n * kept, n)
 
 
 def at_share(counts: Counts, share: float) -> Counts:

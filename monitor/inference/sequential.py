@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from monitor.core.promises import Promise, pooled_promise
+from monitor.core.promises import Promise, columns, pooled_promise
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -52,8 +52,8 @@ def log_e_values(windows: Sequence[Promise], margin: float | Floats) -> Floats:
     >>> bool(log_e_values([Promise(100, 100.0, 0.9, 0.88)], 0.02).max() <= 0)
     True
     """
-    rows, promised, kept = [w.effective for w in windows], [w.promised for w in windows], [w.kept for w in windows]
-    return _log_e(_floats(rows), _floats(promised), _floats(kept), margin)
+    _, rows, promised, kept = columns([windows])[:, 0]
+    return _log_e(rows, promised, kept, margin)
 
 
 def _floats(values: Sequence[float]) -> Floats:
@@ -138,7 +138,7 @@ def would_be_seen(
 
     The rows have this ``overconfidence``, or the largest possible one if that is smaller; shape (len(totals),).
     """
-    rows, promised = _floats([each.effective for each in totals]), _floats([each.promised for each in totals])
+    _, rows, promised, _ = columns([totals])[:, 0]
     return _unlucky_are_seen(rows, promised, np.minimum(overconfidence, promised), margin, _floats(needed), power)
 
 
