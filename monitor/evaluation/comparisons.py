@@ -20,7 +20,6 @@ from monitor.evaluation.rule_metrics import (
     BINNED,
     POWER,
     WINDOW,
-    Measurement,
     RuleSample,
     beyond_alone,
     exceeds_threshold,
@@ -349,26 +348,21 @@ def _of_newest(sample: RuleSample, together: Comparison, times: int) -> Comparis
     Its significance is kept then too: a value near the threshold may be beyond it by another interval.
     """
     seen = measurements([sample])[0]
-    if not exceeds_threshold(sample.rule, seen.now, seen.then):
+    if not seen.beyond:
         return replace(together, detail={**together.detail, "newest_p": seen.p_value})
     shown = with_detectability([sample])[0]
     made = _comparison_of(shown, seen, {"groups": [], "together": _beside(sample, together)}, times)
     return replace(made, data_digest=together.data_digest)
 
 
-def _comparison_of(sample: RuleSample, seen: Measurement, parts: dict[str, Any], times: int) -> Comparison:
-    rule, rule_input, used = sample.rule, sample.given, _used(sample)
-    now, then, alone = seen.now, seen.then, parts["groups"]
+def _comparison_of(sample: RuleSample, seen: Comparison, parts: dict[str, Any], times: int) -> Comparison:
+    """What was ``seen``, with all else that a verdict depends on; its rows are judged so many ``times``."""
+    rule, rule_input, used, alone = sample.rule, sample.given, _used(sample), parts["groups"]
     repeated = {"times_judged": times} if times > 1 and seen.p_value is not None else {}
-    return Comparison(
-        rule_input.subject, rule_input.window,
-        value=now.value, low=now.low, high=now.high, plug_in=now.plug_in,
-        baseline=then.value if then is not None else None,
-        change=seen.change, change_low=seen.limits[0], change_high=seen.limits[1],
+    return replace(
+        seen,
         p_value=None if seen.p_value is None else min(1.0, seen.p_value * times),
-        p_rate=seen.p_rate, detectable=sample.detectable, n=sample.counts.rows,
-        windows=1 if rule.is_plain else len(used),
-        beyond=exceeds_threshold(rule, now, then),
+        detectable=sample.detectable, n=sample.counts.rows, windows=1 if rule.is_plain else len(used),
         streak=rule.for_windows == 1 or (len(alone) == rule.for_windows and all(map(_is_beyond, alone))),
         newest_beyond=len(alone) > 1 and _is_beyond(alone[0]),
         adequate=sample.adequate, baseline_version=rule_input.baseline_version,
@@ -377,7 +371,7 @@ def _comparison_of(sample: RuleSample, seen: Measurement, parts: dict[str, Any],
             **rule_input.reference, **repeated,
             **seen.detail, "confidence": sample.evaluation.confidence, "rows_needed": sample.minimum,
             "seen_at_most": sample.largest_allowed, **_numbers_behind(sample.counts, rule.measure),
-            "asks": rule.for_windows, **parts, **textbook_detail(rule, now, then),
+            "asks": rule.for_windows, **parts,
             **({} if sample.adequate else {"windows_needed": sample.windows_needed}), **_weeks_differ(sample),
         },
         checks=_comparable(sample),
@@ -430,7 +424,7 @@ def _enough_to_say(sample: RuleSample, alone: dict[str, Any]) -> dict[str, Any]:
     return {**alone, "too_few": True} if not sample.rule.is_plain and sample.says_nothing(alone["n"]) else alone
 
 
-def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Measurement]) -> list[dict[str, Any]]:
+def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Comparison]) -> list[dict[str, Any]]:
     """The value of the newest window alone, for each subject whose pooled windows are beyond the threshold.
 
     ``too_few`` where the window has no value or fewer rows than the rule needs: it then says nothing.
@@ -438,7 +432,7 @@ def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Measurement]) ->
     beyond = {
         place: replace(sample, depth=1, asks=1)
         for place, (sample, one) in enumerate(zip(samples, seen, strict=True))
-        if sample.depth > 1 and exceeds_threshold(sample.rule, one.now, one.then)
+        if sample.depth > 1 and one.beyond
     }
     alone = {
         place: {**found, "too_few": found["n"] < samples[place].minimum or found["value"] is None}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from weakref import ref
 
@@ -17,7 +17,7 @@ import numpy as np
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import population_edges
 from monitor.core.counts import BinCounts, Counts, pool
-from monitor.core.records import Interval
+from monitor.core.records import Comparison, Interval
 from monitor.evaluation.data import RuleInput, rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
 from monitor.evaluation.week_spread import measured_rows, weeks_of
@@ -228,23 +228,6 @@ class RuleSample:
         return self.detectable is not None and self.detectable <= self.largest_allowed
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Measurement:
-    """The value ``now`` (and ``then``, in the baseline), the limits of the change, and the p-values."""
-
-    now: Interval
-    p_value: float | None
-    then: Interval | None = None
-    limits: tuple[float | None, float | None] = (None, None)
-    p_rate: float | None = None
-    detail: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def change(self) -> float | None:
-        """The debiased increase over the baseline; None for a level."""
-        return _increase(self.now, self.then)
-
-
 def pooled(counts: Sequence[Counts]) -> Counts:
     """The windows as one sample, pooled once for all rules."""
     newest, *older = counts
@@ -266,14 +249,14 @@ def with_detectability(samples: Sequence[RuleSample]) -> list[RuleSample]:
     return found
 
 
-def measurements(samples: Sequence[RuleSample]) -> list[Measurement]:
-    """The measurements of one rule on several labels; windows that must be aligned with a baseline must be usable."""
-    each = zip(samples, p_values_of(samples), _values(samples), strict=True)
+def measurements(samples: Sequence[RuleSample]) -> list[Comparison]:
+    """What the rows of several labels say for one rule: value, limits, change and p-values.
+
+    Windows that must be aligned with a baseline must be usable.
+    """
     return [
-        Measurement(now, p_value, detail=worst | _blocked(sample))
-        if then is None
-        else _changed(sample, p_value, worst, now, then)
-        for sample, p_value, (now, then, worst) in each
+        _measured(sample, p_value, *values)
+        for sample, p_value, values in zip(samples, p_values_of(samples), _values(samples), strict=True)
     ]
 
 
@@ -467,7 +450,7 @@ def _blocked(sample: RuleSample) -> dict[str, Any]:
 
     For a plain rule: the unmerged bins whose gap is beyond it.
     """
-    if "block_scores" not in sample.rule.actions or not sample.tables:
+    if "block_scores" not in sample.rule.actions or not sample.tables or sample.rule.compares:
         return {}
     if sample.rule.is_plain:
         bins = sample.tables[WINDOW]
@@ -484,20 +467,33 @@ def _binned_increase_ps(samples: Sequence[RuleSample]) -> Sequence[float]:
     return ece_increase_ps(pairs, confidence=samples[0].evaluation.confidence, effects=effects)
 
 
-def _changed(
-    sample: RuleSample, p_value: float | None, worst: dict[str, Any], now: Interval, then: Interval
-) -> Measurement:
+def _measured(
+    sample: RuleSample, p_value: float | None, now: Interval, then: Interval | None, worst: dict[str, Any]
+) -> Comparison:
+    rule, given = sample.rule, sample.given
+    found = Comparison(
+        given.subject, given.window, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in, p_value=p_value,
+        beyond=exceeds_threshold(rule, now, then), detail=worst | _blocked(sample) | textbook_detail(rule, now, then),
+    )  # fmt: skip
+    return found if then is None else _changed(sample, found, now, then)
+
+
+def _changed(sample: RuleSample, found: Comparison, now: Interval, then: Interval) -> Comparison:
+    """What was found, with the change from the baseline."""
     rule, evaluation, aligned = sample.rule, sample.evaluation, sample.aligned
     accepted = {"accepted": accepted_fall(rule)} if rule.condition == "decrease" else {}
-    if p_value is None or now.value is None or then.value is None:
-        return Measurement(now, None, then, detail=accepted)
+    found = replace(found, baseline=then.value, change=_increase(now, then), detail={**found.detail, **accepted})
+    if found.p_value is None or found.change is None:
+        return replace(found, p_value=None)
     # only the reason of a breach depends on whether the traffic, or the share of true items, changed
-    may_be_breach = p_value < evaluation.false_discovery_rate
+    may_be_breach = found.p_value < evaluation.false_discovery_rate
     asks_traffic = rule.measure == "ece" and may_be_breach
     p_rate = ece_rate_p(*sample.pair, confidence=evaluation.confidence) if asks_traffic else None
     rebinned = {"rebinned": True, "comparable": aligned.comparable} if aligned and aligned.rebinned else {}
     mix = explained_by_mix(sample) if may_be_breach else {}
-    return Measurement(now, p_value, then, mover(then, now), p_rate, worst | accepted | rebinned | mix)
+    low, high = mover(then, now)
+    detail = {**found.detail, **rebinned, **mix}
+    return replace(found, change_low=low, change_high=high, p_rate=p_rate, detail=detail)
 
 
 def explained_by_mix(sample: RuleSample) -> dict[str, Any]:
