@@ -120,11 +120,7 @@ def _samples(
             if place not in found and (depth == deepest[place] or (sample.enough and sample.spread)):
                 tried[place] = sample
         seen = zip(tried, with_detectability(list(tried.values())), strict=True)
-        found |= {
-            place: sample
-            for place, sample in seen
-            if (sample.is_deep_enough and sample.spread) or depth == deepest[place]
-        }
+        found |= {place: sample for place, sample in seen if sample.is_deep_enough or depth == deepest[place]}
     return [found[place] for place in range(len(rule_inputs))]
 
 

@@ -114,15 +114,15 @@ def _of_rows(rule: Rule, rule_input: RuleInput, whole: WholeSource, evaluation: 
     """The comparison of a rule on whole rows or numbers, in the window alone."""
     rows = whole.rows
     checks, problem = gates(rule, rule_input, has_rows=rows is not None)
+    unread = rows is None or rule_input.problem is not None
     found = Comparison(
-        rule_input.subject, rule_input.window, data_digest=whole.digest(), problem=problem, checks=checks
-    )
-    if rows is None:
-        return replace(found, detail=rule_input.detail)
-    if problem is not None:
-        return replace(found, detail=rule_input.detail) if rule_input.problem else replace(found, n=rows.items)
+        rule_input.subject, rule_input.window, n=0 if rows is None or unread else rows.items, problem=problem,
+        data_digest=whole.digest(), detail=rule_input.detail if unread else {}, checks=checks,
+    )  # fmt: skip
+    if rows is None or problem is not None:
+        return found
     spread = _spreads(rows, [rule.measure], whole, rule_input.subject, rule_input.window, evaluation)[rule.measure]
-    return compared_by(spread, rule, replace(found, n=rows.items), evaluation, {})
+    return compared_by(spread, rule, found, evaluation, {})
 
 
 def _spreads(

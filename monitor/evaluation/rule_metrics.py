@@ -196,10 +196,8 @@ class RuleSample:
 
     @property
     def is_deep_enough(self) -> bool:
-        """Whether there are enough rows, and the change that is detectable is as small as wanted."""
-        if self.rule.is_plain or not self.enough:
-            return self.enough
-        return self.detectable is not None and self.detectable <= self.wanted
+        """Whether each window has enough rows, and the change that is detectable is as small as wanted."""
+        return self.enough and self.spread and (self.rule.is_plain or self._shows(self.wanted))
 
     @property
     def windows_needed(self) -> int:
@@ -221,11 +219,10 @@ class RuleSample:
 
         A plain rule needs enough rows only.
         """
-        return self.enough and (self.rule.is_plain or self._could_be_seen)
+        return self.enough and (self.rule.is_plain or self._shows(self.largest_allowed))
 
-    @property
-    def _could_be_seen(self) -> bool:
-        return self.detectable is not None and self.detectable <= self.largest_allowed
+    def _shows(self, change: float) -> bool:
+        return self.detectable is not None and self.detectable <= change
 
 
 def pooled(counts: Sequence[Counts]) -> Counts:

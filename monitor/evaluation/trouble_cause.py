@@ -19,7 +19,7 @@ from monitor.core.promises import APART, PastWindow, Promise, pooled_promise
 from monitor.core.records import SCORE_BAND, Annotation
 from monitor.core.wording import percent
 from monitor.evaluation.trouble_segment import NEARLY_ALL
-from monitor.evaluation.weekly_evidence import WeeklyEvidence, breaks_at, changes
+from monitor.evaluation.weekly_evidence import WeeklyEvidence, breaks_at, changes, mean_of
 from monitor.inference.class_mix import class_mix, in_bands
 
 LEAST_SHARE = 0.2
@@ -132,10 +132,9 @@ def _against_others(evidence: WeeklyEvidence, line: int, place: int, total: floa
     known = np.isfinite(noise)
     if not known.any():
         return 0.0, False
-    weight = 1 / noise[known]
-    mean, deviation = float(weight @ gap[known] / weight.sum()), float(weight.sum()) ** -0.5
+    mean, certainty = mean_of(gap[known], noise[known])
     explained = mean * float(evidence.share[line, place:].mean())
-    return explained / max(total, 1e-9), mean > LIKELY * deviation
+    return explained / max(total, 1e-9), mean > LIKELY * certainty**-0.5
 
 
 def _comes_with(around: _Around, place: int) -> bool:

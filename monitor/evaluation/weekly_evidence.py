@@ -95,8 +95,8 @@ class WeeklyEvidence:
         before = np.flatnonzero(known[: self.first])
         if not len(before):
             return None, after
-        weight = 1 / variance[before]
-        return Level("before", float(weight @ value[before] / weight.sum()), float(1 / weight.sum())), after
+        mean, certainty = mean_of(value[before], variance[before])
+        return Level("before", mean, 1 / certainty), after
 
 
 def weekly_evidence(
@@ -129,6 +129,12 @@ def weekly_evidence(
     return WeeklyEvidence(names, segments, rows, claimed, kept, sign, claims, first)
 
 
+def mean_of(value: Floats, variance: Floats) -> tuple[float, float]:
+    """The mean of values by how certain each is, and how certain that is: one over its variance."""
+    weight = 1 / variance
+    return float(weight @ value / weight.sum()), float(weight.sum())
+
+
 def changes(value: Floats, variance: Floats) -> tuple[Floats, Floats]:
     """How much the mean from each window on exceeds the mean before it, and the variance of that: shape (S, T).
 
@@ -158,9 +164,8 @@ def spread_beyond_chance(value: Floats, variance: Floats, at: int) -> float:
     misfit, freedom = 0.0, 0
     for side in (known & (np.arange(len(value)) < at), known & (np.arange(len(value)) >= at)):
         if side.any():
-            weight = 1 / variance[side]
-            mean = float(weight @ value[side]) / float(weight.sum())
-            misfit += float(weight @ (value[side] - mean) ** 2)
+            mean, _ = mean_of(value[side], variance[side])
+            misfit += float((1 / variance[side]) @ (value[side] - mean) ** 2)
             freedom += int(side.sum()) - 1
     return max(1.0, misfit / freedom) if freedom else 1.0
 
@@ -172,6 +177,5 @@ def breaks_at(evidence: WeeklyEvidence, line: int, at: int) -> bool:
     known = np.flatnonzero(np.isfinite(variance[:at]))
     if not len(known):
         return bool(change > SURE * noise**0.5)
-    weight = 1 / variance[known]
-    usual = value[known] - float(weight @ value[known] / weight.sum())
+    usual = value[known] - mean_of(value[known], variance[known])[0]
     return bool(change > max(SURE * noise**0.5, LARGER * float(usual.max())))
