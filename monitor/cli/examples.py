@@ -70,11 +70,13 @@ def _show(found: Examples, zone: ZoneInfo) -> None:
         cli.out.print(about, "No such row.", sep="\n")
         return
     segments = [escape(clean(name)) for name in found.rows[0].segments]
-    table = plain_table("item", "label", "score", "actual", "predicted", "resolved at", *segments)
+    true = ["true label"] if any(row.true_labels for row in found.rows) else []
+    table = plain_table("item", "label", "score", "actual", *true, "predicted", "resolved at", *segments)
     for row in found.rows:
-        numbers = f"{row.score:.4f}", f"{row.actual:g}", f"{row.predicted:d}"
-        at = f"{row.resolved_at.astimezone(zone):%Y-%m-%d %H:%M}"
-        table.add_row(*cli.cells(row.item, row.label), *numbers, at, *cli.cells(*row.segments.values()))
+        named = cli.cells("; ".join(row.true_labels)) if true else []
+        decided = f"{row.predicted:d}", f"{row.resolved_at.astimezone(zone):%Y-%m-%d %H:%M}"
+        numbers = f"{row.score:.4f}", f"{row.actual:g}"
+        table.add_row(*cli.cells(row.item, row.label), *numbers, *named, *decided, *cli.cells(*row.segments.values()))
     cli.out.print(about, table, sep="\n")
     if found.more:
         shown = "1 row is" if len(found.rows) == 1 else f"{len(found.rows)} rows are"

@@ -17,7 +17,16 @@ from monitor.automation.switch import Evidence, after_run
 from monitor.config.model import Config
 from monitor.context import ActMode, Monitor
 from monitor.core.diagnoses import Diagnosis
-from monitor.core.records import Action, ActionKind, Incident, RuleEvidence, SwitchState, Verdict, Window
+from monitor.core.records import (
+    Action,
+    ActionKind,
+    Incident,
+    IncidentReason,
+    RuleEvidence,
+    SwitchState,
+    Verdict,
+    Window,
+)
 from monitor.core.windows import are_same
 from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated
@@ -26,7 +35,7 @@ from monitor.incidents.life import IncidentDecision, retire
 from monitor.operations.label_evidence import known_now, known_of
 
 CONFLICT_RETRIES = 5
-NO_ROUTE = "not sent: no route matches"
+NO_ROUTE, NO_INCIDENT = "not sent: no route matches", "none, no incident is open"
 
 
 def refusals_of(monitor: Monitor, window: Window, names: Sequence[str], mode: ActMode) -> Mapping[str, str]:
@@ -277,13 +286,21 @@ def _is_watched(config: Config, source: str, label: str | None) -> bool:
 def settled(monitor: Monitor, actions: Sequence[Action]) -> list[Action]:
     """The actions with their results; where a state is "", that of the message of the incident."""
     # read now: a message that waited for a token or a route is posted as another one
-    unresolved = monitor.store.unresolved_incidents() if any(not each.state for each in actions) else []
-    ids = {(i.source, label): messages_of(monitor.config, i) for i in unresolved for label in i.labels or (i.label,)}
+    since, asked = recalled_from(monitor.clock()), any(not each.state for each in actions)
+    known = sorted(monitor.store.unresolved_incidents(since=since), key=lambda i: i.is_open) if asked else []
+    newest_of = {(i.source, label): i for i in known for label in i.labels or (i.label,)}
+    ids = {key: messages_of(monitor.config, each) for key, each in newest_of.items() if each.is_open}
     posts = monitor.store.delivery_roots({each for found in ids.values() for each in found})
 
     def state_of(each: Action) -> str:
-        found = (posts[id] for id in ids.get((each.source, each.label), ()) if id in posts)
-        return each.state or next(map(compose.delivery_words, found), NO_ROUTE)
+        if each.state:
+            return each.state
+        incident, found = newest_of.get((each.source, each.label)), ids.get((each.source, each.label))
+        if found is not None:
+            return next((compose.delivery_words(posts[id]) for id in found if id in posts), NO_ROUTE)
+        if incident is not None and incident.last == IncidentReason.RESOLVED_BY_HAND:
+            return f"none, resolved by {clean(incident.resolved_by or '')}; new rows bring it back"
+        return NO_INCIDENT
 
     return _distinct([replace(each, state=state_of(each)) for each in actions])
 

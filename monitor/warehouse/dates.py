@@ -143,8 +143,12 @@ def remedy_for(value: object, column: str, engine: str, *, is_text: bool, file: 
     'make dates of them in a view or a SELECT: (CAST(closed_at AS REAL) - 25569) * 86400'
     >>> remedy_for("17.11.2026", "closed_at", "duckdb", is_text=True, file=True)
     'write types: {closed_at: "%d.%m.%Y"}'
+    >>> remedy_for("unknown", "closed_at", "duckdb", is_text=True, file=True)
+    'correct them where they come from: no form of a date fits such a value'
     """
     form = form_of(value)
+    if form is None and value is not None and not any(map(str.isdigit, str(value))):
+        return "correct them where they come from: no form of a date fits such a value"
     if isinstance(form, Numbers):
         kind = "REAL" if engine == "sqlite" else "DOUBLE PRECISION"
         seconds = form.in_seconds(f"CAST({column} AS {kind})" if is_text else column)

@@ -438,11 +438,11 @@ class Warehouse:
         with self._rows(name, source, window, now) as (rows, _):
             statements = rows.counted().statements
             found = [example_row(row, tuple(source.segments)) for row in rows.ask(statements.behind(query))]
-            true: dict[str, list[str]] = {}
+            true: dict[str, dict[str, None]] = {}
             if found:
                 named = statements.true_of({row.item for row in found})
                 for item, label in rows.connection.execute(named):
-                    true.setdefault(str(item), []).append(str(label))
+                    true.setdefault(str(item), {})[str(label)] = None
             return [replace(row, true_labels=tuple(true.get(row.item, ()))) for row in found]
 
     def newest(self, name: str, source: SourceConfig, *, near: datetime, now: datetime) -> datetime | None:

@@ -100,6 +100,7 @@ class RowLevels:
         columns = [*self._identity(), *self._values(), *self._dated(), *self._extras()]
         if self.features:
             columns += [self._feature(name).label(feature_key(i)) for i, name in enumerate(self.source.features)]
+            columns += [self._text("true_label").label("true_label")] if "true_label" in self.layout else []
         return self._select(*columns, judge(self._window_reasons())).where(self._in_window())
 
     def _undated(self) -> Subquery:

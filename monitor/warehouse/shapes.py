@@ -212,6 +212,8 @@ class _Shape(OpenSource):
             found["predicted"] = self._agrees(label, "predicted_label")
         elif "predicted" in self.layout:
             found["predicted"] = self._decided("predicted")
+        if "true_label" in self.layout and self.source.has_truth:  # it need not be the label of any row of its item
+            found["true_label"] = (self.dialect.label_text(*self.layout["true_label"]), "text")
         return found
 
     def of_wide_label(self, wide: WideConfig, label: str) -> dict[str, Typed]:

@@ -221,11 +221,13 @@ class Statements(CountStatements):
         return sa.select(*columns, *segments).where(*conditions).order_by(*order).limit(query.limit)
 
     def true_of(self, items: Collection[str]) -> Statement:
-        """(item, label): the labels that at least half of the truth names for these items, by bytes."""
-        rows, by_bytes = self._sound(), self.dialect.ordered
+        """(item, label): the labels that the truth of these items names, or at least half of it, by bytes."""
+        names_it, by_bytes = "true_label" in self.layout, self.dialect.ordered
+        rows = replace(self, features=names_it)._sound()
         mine = rows.c.item.in_([sa.literal(item, sa.Text) for item in items])
-        order = (by_bytes(rows.c.item), by_bytes(rows.c.label))
-        return sa.select(rows.c.item, rows.c.label).where(mine, rows.c.actual >= HALF).order_by(*order)
+        label, true = (rows.c.true_label, sa.true()) if names_it else (rows.c.label, rows.c.actual >= HALF)
+        named = sa.select(rows.c.item, label.label("label")).where(mine, true)
+        return named.order_by(by_bytes(rows.c.item), by_bytes(label))
 
     def raw(self, names: Sequence[str]) -> Statement:
         """The columns ``names`` as c0, c1 ... of every row of the window."""

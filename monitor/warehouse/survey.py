@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from monitor.core.records import ROUNDING
 from monitor.warehouse.checks import Layout, OpenSource
 from monitor.warehouse.dates import has_zone
-from monitor.warehouse.dialects import ONE, ZERO, Dialect, Expression, Kind, Statement, labelled
+from monitor.warehouse.dialects import EMPTY, ONE, ZERO, Dialect, Expression, Kind, Statement, labelled
 
 _FINITE: Expression = sa.literal_column("1e300")  # beyond: infinite, or NaN, which engines sort last
 
@@ -89,9 +89,10 @@ def _statement(date: Expression, kind: Kind, layout: Layout, dialect: Dialect) -
         "items": sa.func.count(sa.distinct(layout.expression("item"))),
         "first": sa.func.min(known),
         "last": sa.func.max(known),
-        "some_date": sa.func.max(dialect.text(date)),
+        "some_date": sa.func.max(sa.case((instant.is_not(None), dialect.text(date)))),
         "unread": sa.func.count(sa.case((unread, ONE))),
-        "unread_example": sa.func.max(sa.case((unread, dialect.text(date)))),
+        # the least, since digits come before letters: a date in another form before "unknown"
+        "unread_example": sa.func.min(sa.func.nullif(sa.case((unread, dialect.text(date))), EMPTY)),
         "truths": sa.func.count(layout.expression("actual")),
         "hits": sa.func.count(sa.case((actual > ZERO, ONE))),
     }

@@ -247,11 +247,26 @@ def test_a_message_whose_sender_is_killed_is_sent_once_by_the_next_drain(
     assert {d.state for d in told.deliveries()} == {"sent"}
 
 
-def test_a_run_reports_the_state_of_the_message_of_each_label(world: AlertsWorld) -> None:
+def states_of(world: AlertsWorld, *labels: str) -> list[str]:
+    return [
+        each.state for each in act.settled(world.monitor, [Action("slack", "tickets", name, "") for name in labels])
+    ]
+
+
+def test_a_run_reports_the_state_of_the_message_of_each_label(world: AlertsWorld, tmp_path: Path) -> None:
     world.evaluate("2026-W02", [BILLING])
-    for label, state in (("billing", "pending"), ("refund", act.NO_ROUTE)):
-        asked = [Action("slack", "tickets", label, "")]
-        assert [each.state for each in act.settled(world.monitor, asked)] == [state]
+    assert states_of(world, "billing", "refund") == ["pending", act.NO_INCIDENT]
+    (folder := tmp_path / "nowhere").mkdir()
+    with alerts_world(folder, config=CONFIG.partition("routes:")[0]) as nowhere:
+        nowhere.evaluate("2026-W02", [BILLING])
+        assert states_of(nowhere, "billing") == [act.NO_ROUTE]
+
+
+def test_a_run_says_of_what_a_person_resolved_that_new_rows_bring_it_back(world: AlertsWorld) -> None:
+    world.evaluate("2026-W02", [BILLING])
+    world.person("resolves", "billing", "bob", why="the model is fixed")
+    world.evaluate("2026-W02", [BILLING])
+    assert states_of(world, "billing") == ["none, resolved by bob; new rows bring it back"]
 
 
 def test_what_could_not_be_judged_stays_open_and_says_so_once(world: AlertsWorld) -> None:

@@ -111,6 +111,21 @@ def test_every_column_of_a_row_is_reported_as_it_is_in_the_warehouse(load: Loade
         assert [(one.item, one.segments) for one in found[1:]] == [("t2", {"channel": "(none)"})], engine
 
 
+def test_the_true_label_is_named_where_each_item_has_only_the_row_of_its_predicted_label(load: Loader) -> None:
+    def item(name: str, true: str, at: datetime = INSIDE) -> dict[str, Any]:
+        return {"item": name, "predicted_label": "billing", "true_label": true, "score": 0.9, "resolved_at": at}
+
+    later = INSIDE + timedelta(hours=1)
+    given = [item("right", "billing"), item("wrong", "refund"), item("twice", "fax"), item("twice", "other", later)]
+    config = source(
+        kind="single_label", score_is="confidence_in_prediction", columns={"confidence": "score"}, segments=()
+    )
+    for wanted, true in ((ExampleQuery("billing"), {"wrong": ("refund",), "twice": ("other",)}),
+                         (ExampleQuery("billing", right=True), {"right": ("billing",)})):  # fmt: skip
+        for engine, found in found_by(load(given), config, wanted).items():
+            assert {one.item: one.true_labels for one in found} == true, engine
+
+
 def test_only_rows_that_count_are_examples_and_of_repeated_ones_the_latest(load: Loader) -> None:
     later = INSIDE + timedelta(hours=1)
     given = [

@@ -125,12 +125,27 @@ def test_dates_that_do_not_fit_the_pattern_in_types_are_said_not_to_fit_it(tmp_p
     for named in ("resolved_at", "closed"):
         with Warehouse.from_url("duckdb://", relations=[str(path)]) as warehouse:
             (doubt,) = described(warehouse, **settings, types={named: "%d.%m.%Y"}).doubts
-        assert doubt == ("2 of 4 dates (n/a) do not fit %d.%m.%Y, the pattern in types, and these rows are rejected"), (
-            named
-        )
+        misfits = "2 of 4 dates (31.11.2026) do not fit %d.%m.%Y"
+        assert doubt == f"{misfits}, the pattern in types, and these rows are rejected", named
     with Warehouse.from_url("duckdb://", relations=[str(path)]) as warehouse:
         (doubt, *_) = described(warehouse, **settings).doubts
-    assert doubt.endswith('write types: {closed: "%d.%m.%Y"}, as the dates are written')
+    assert doubt.endswith('write types: {closed: "%d.%m.%Y"}')
+
+
+def test_a_value_that_is_no_date_hides_neither_the_time_zone_of_the_others_nor_gets_the_advice_for_dates(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "tickets.csv"
+    lines = [f"t{n},refund,0.{n},1,{day}" for n, day in enumerate(("2026-11-10T08:00:00+01:00", "", "unknown"))]
+    path.write_text("\n".join(["item,label,score,actual,resolved_at", *lines]), encoding="utf-8")
+    with Warehouse.from_url("duckdb://", relations=[str(path)]) as warehouse:
+        found = described(warehouse, relation=str(path))
+    assert found.data.endswith("from 2026-11-10 to 2026-11-10, dates with a time zone")
+    (doubt,) = [each for each in found.doubts if "dates" in each]
+    assert doubt == (
+        "1 of 3 dates (unknown) are no ISO dates, and these rows are rejected: correct them where they come from: no "
+        "form of a date fits such a value"
+    )
 
 
 def test_one_row_an_item_without_predicted_is_doubted(load: Loader) -> None:
