@@ -18,11 +18,11 @@ LISTED = {
         "job_timeout_ms",
         "cache_ok", "coerce_to_is_types", "exc_text", "get_col_spec", "get_metadata",
         "handle_sigterm",
-        "hide_parameters", "impl", "isolation_level", "list_commands", "lstrip_blocks", "model_config",
+        "hide_parameters", "impl", "isolation_level", "list_commands", "model_config",
         "msg", "process_bind_param", "process_result_value", "redirect_request", "rich_help_panel",
         "resolve_boolean_details",
         "resolve_boolean_details_async", "resolve_float_details", "resolve_integer_details", "resolve_object_details",
-        "resolve_string_details", "supports_statement_cache", "terminated", "text_factory", "trim_blocks",
+        "resolve_string_details", "supports_statement_cache", "terminated", "text_factory", "_value_",
     },
     "SQLAlchemy calls it of a driver and its dialect (PEP 249)": {
         "SessionDialect", "apilevel", "create_connect_args", "do_ping", "import_dbapi", "initialize", "paramstyle",

@@ -38,21 +38,6 @@ CLOCK_BEHIND = "Every gate is closed, since the clock is behind the history: no 
 _STATEMENT = re.compile(r"\n\[SQL: .*?(?:\n\(Background on this error at: [^)]*\)|\Z)", re.DOTALL)
 """What SQLAlchemy adds to a driver's error: the statement, with messages and data in it."""
 _RUN = re.compile(r"`calmon run (weekly|daily)( --(week|date) [0-9W-]+)?`")
-_R = WatchReason
-_TITLES: dict[WatchReason, str] = {
-    _R.RUN_MISSING: "evaluations are missing", _R.RUN_FAILED: "an evaluation failed",
-    _R.RUN_HUNG: "an evaluation does not end", _R.RUNS_WAITING: "runs wait", _R.FLOW_FAILED: "a flow fails",
-    _R.WATCHDOG_SILENT: "the watchdog is silent", _R.HISTORY_RESTORED: "the history is not confirmed",
-    _R.CLOCK_BEHIND: "the clock is behind",
-    _R.SOURCE_NOT_READ: "{} cannot be read",
-    _R.DATA_STALE: "{} has no rows", _R.DATA_SMALL: "{} has few rows", _R.NOTHING_JUDGED: "nothing of {} was judged",
-    _R.UNRESOLVED_FAILED: "a part of {} cannot be read",
-    _R.REJECTED_ROWS: "rows of {} were rejected", _R.SCORES_MOVED: "scores of {} moved",
-    _R.DELIVERY_STUCK: "messages to {} wait", _R.DELIVERY_REFUSED: "Slack refused messages to {}",
-    _R.DELIVERY_NOT_SENT: "messages to {} were not sent", _R.LISTENER_SILENT: "buttons of messages do not answer",
-    _R.LEASE_ENDING: "automation of {} is about to end", _R.LEASE_ENDED: "automation of {} ended",
-    _R.TURNED_OFF: "automation of {} was turned off",
-}  # fmt: skip
 
 
 def title_of(reason: str, source: str) -> str:
@@ -61,8 +46,8 @@ def title_of(reason: str, source: str) -> str:
     >>> title_of("data_stale", "tickets"), title_of("run_missing", "")
     ('tickets has no rows', 'evaluations are missing')
     """
-    words = _TITLES.get(WatchReason(reason)) if reason in set(WatchReason) else None
-    return (words or reason.replace("_", " ")).format(clean(source) if source else "the monitor")
+    words = WatchReason(reason).words if reason in set(WatchReason) else reason.replace("_", " ")
+    return words.format(clean(source) if source else "the monitor")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def issue(reason: WatchReason, severity: Severity = "critical", source: str = "") -> HealthIssue:
-    return HealthIssue(reason, severity, f"{reason}:{source}", "text", "do", source)
+    return HealthIssue(reason, severity, "text", "do", source)
 
 
 def after(known: Incident | None, now: datetime, *issues: HealthIssue, ends: bool = True) -> IncidentDecision | None:

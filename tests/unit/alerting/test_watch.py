@@ -507,7 +507,7 @@ def test_automation_of_a_source_that_alerts_yaml_has_lost_ends_once_gates_have_l
     lost = replace(known, with_scores=frozenset({"tickets"}))
     for now in (MONDAY, MONDAY + timedelta(days=4, hours=12), MONDAY + timedelta(days=90)):
         (found,) = [each for each in findings(lost, now) if each.source == "letters"]
-        assert (found.reason, found.severity, found.key) == (WatchReason.LEASE_ENDED, "critical", "letters:lost")
+        assert (found.reason, found.severity) == (WatchReason.LEASE_ENDED, "critical")
         assert found.text == (
             "Automation of letters ended for billing: alerts.yaml has no source letters any more, so every gate "
             "refuses it."
