@@ -27,7 +27,7 @@ from monitor.report.data import ReportData, ReportNote, SegmentLine, SubjectRepo
 from monitor.report.detail import TARGET_ACCURACY, detail_of
 from monitor.report.explanation import ROW
 from monitor.report.figures.reliability import Reliability, reliability_beside
-from monitor.report.figures.trend import Trend, trend_data
+from monitor.report.figures.trend import Trend, stored_trend
 from monitor.story.gather import Teller
 from monitor.story.label import LabelStory
 
@@ -204,17 +204,10 @@ def _trend(
     evidence = () if story is None else story.evidence
     lead = next((v for v in verdicts if v.id in evidence[:1] and v.subject.segment is None), None)
     series: Series = ("ece", "all") if lead is None else (lead.metric, lead.where)
-    shown, schedule = material.windows, material.window.schedule
-    estimates = material.store.estimates(
-        metric=series[0], where=series[1], schedule=schedule, source=subject.source,
-        label=subject.label, between=(shown[0].start, shown[-1].start), segments=False,
-    )  # fmt: skip
-    mine = [e for e in estimates if e.subject == subject]
-    first = min((e.window.start for e in mine), default=material.window.start)
-    return trend_data(
-        *series, mine, verdicts, windows=[each for each in shown if each.start >= first],
+    return stored_trend(
+        material.store, subject, *series, verdicts, windows=material.windows,
         baseline=None if baseline is None else baseline.value(*series, verdicts),
-        rules=rules_on(material.config, schedule, subject.source, subject.label),
+        rules=rules_on(material.config, material.window.schedule, subject.source, subject.label),
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import BinCounts, Counts, bin_counts
+from monitor.core.records import Where
 from monitor.inference.maximum import clopper_pearson
 
 
@@ -69,12 +70,22 @@ def reliability_data(bins: BinCounts, baseline: BinCounts | None = None, *, conf
 
 
 def reliability_beside(
-    counts: Counts, other: Counts | None, baseline: Baseline | None, evaluation: EvaluationConfig
+    counts: Counts,
+    other: Counts | None,
+    baseline: Baseline | None,
+    evaluation: EvaluationConfig,
+    *,
+    where: Where = "all",
+    most: int | None = None,
 ) -> Reliability:
-    """The diagram of these rows beside ``other`` ones, on the edges of the baseline, else on their own."""
-    edges = (edges_of(counts, evaluation) if baseline is None else baseline.edges)["all"]
-    then = None if other is None else bin_counts(other, edges)
-    return reliability_data(bin_counts(counts, edges), then, confidence=evaluation.confidence)
+    """The diagram of these rows of one population beside ``other`` ones, on the edges of the baseline, else their own.
+
+    ``most``: of at most so many bins.
+    """
+    edges = (edges_of(counts, evaluation) if baseline is None else baseline.edges)[where]
+    edges = edges if most is None else fewer(edges, most)
+    then = None if other is None else bin_counts(other.where(where), edges)
+    return reliability_data(bin_counts(counts.where(where), edges), then, confidence=evaluation.confidence)
 
 
 def _points(bins: BinCounts, confidence: float) -> tuple[ReliabilityPoint, ...]:

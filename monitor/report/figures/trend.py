@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from monitor.config.model import Condition, Rule
-from monitor.core.records import Estimate, Interval, Verdict, Where, Window
+from monitor.core.records import Estimate, Interval, Subject, Verdict, Where, Window
+from monitor.history.store import Store
 
 _NOTHING = Interval(None, None, None, None)
 
@@ -76,6 +77,31 @@ class Trend:
     def empty(self) -> bool:
         """Whether there is nothing to draw."""
         return all(value is None for value in self.values)
+
+
+def stored_trend(
+    store: Store,
+    subject: Subject,
+    metric: str,
+    where: Where,
+    verdicts: Iterable[Verdict],
+    *,
+    windows: Sequence[Window],
+    baseline: float | None,
+    rules: Sequence[Rule],
+) -> Trend:
+    """The trend of one subject from its stored estimates; it begins with the first of ``windows`` that has one.
+
+    ``windows`` are of one schedule, oldest first, and the last is shown in any case.
+    """
+    known = store.estimates(
+        metric=metric, where=where, schedule=windows[-1].schedule, source=subject.source, label=subject.label,
+        between=(windows[0].start, windows[-1].start),
+    )  # fmt: skip
+    mine = [estimate for estimate in known if estimate.subject == subject]
+    first = min((estimate.window.start for estimate in mine), default=windows[-1].start)
+    shown = [window for window in windows if window.start >= first]
+    return trend_data(metric, where, mine, verdicts, windows=shown, baseline=baseline, rules=rules)
 
 
 def trend_data(
