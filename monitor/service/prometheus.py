@@ -7,8 +7,8 @@ number of series is limited: of more than :data:`MOST_LABELS` labels, the first 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +21,7 @@ from monitor.alerting.health.look import observed
 from monitor.automation.state import allowed_of_each, off_segments
 from monitor.config.model import Config
 from monitor.core.diagnoses import Diagnosis
-from monitor.core.records import DeliveryState, Estimate, RejectedRows, Schedule, Verdict
+from monitor.core.records import Estimate, Schedule
 from monitor.core.windows import begun
 from monitor.history.store import Store
 from monitor.metrics.registry import CONTRACT
@@ -31,117 +31,102 @@ MOST_LABELS = 1_000
 SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """Everything that is reported, read at one time."""
-
-    at: datetime
-    seen: Observed
-    verdicts: Sequence[Verdict] = ()
-    diagnoses: Sequence[Diagnosis] = ()
-    estimates: Sequence[Estimate] = ()
-    quality: Sequence[tuple[Schedule, RejectedRows]] = ()
-    incidents: Counter[tuple[str, str]] | None = None
-    deliveries: Mapping[DeliveryState, int] = field(default_factory=dict)
-    judged: Mapping[tuple[Schedule, str], datetime] = field(default_factory=dict)
-
-
 def exposition(store: Store, config: Config, now: datetime, *, has_buttons: bool = False) -> bytes:
     """The whole text, in Prometheus' format 0.0.4. ``has_buttons``: both tokens of ``calmon slack`` are set here."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(gather(store, config, now, has_buttons=has_buttons)))
+    registry.register(_Families(families(store, config, now, observed(store, config, now, has_buttons=has_buttons))))
     return generate_latest(registry)
 
 
-def gather(store: Store, config: Config, now: datetime, *, has_buttons: bool = False) -> Shown:
-    """The numbers in the history: for each schedule and source those of the newest window that was judged."""
-    seen = observed(store, config, now, has_buttons=has_buttons)
-    verdicts: list[Verdict] = []
-    estimates: list[Estimate] = []
-    quality: list[tuple[Schedule, RejectedRows]] = []
-    for schedule in SCHEDULES:
-        for source, run in seen.newest_done(schedule).items():
-            verdicts += store.verdicts(schedule=schedule, source=source, window_start=run.window_start)
-            estimates += store.estimates(schedule=schedule, source=source, window_start=run.window_start)
-            quality += [(schedule, each) for each in store.quality(schedule, run.window_start, source)]
-    incidents = Counter[tuple[str, str]]((each.severity, each.state) for each in store.unresolved_incidents())
-    diagnoses = store.newest_diagnoses(back=LOOKS_BACK, until=now)
-    starts = {
-        (schedule, source): store.newest_evaluated(schedule, source)
-        for schedule in seen.scheduled
-        for source in config.sources
-    }
-    judged = {key: begun(key[0], at, config.zone).end for key, at in starts.items() if at is not None}
-    return Shown(now, seen, verdicts, diagnoses, estimates, quality, incidents, store.delivery_counts(), judged)
+def families(store: Store, config: Config, now: datetime, seen: Observed) -> Iterator[Metric]:
+    """One family for each kind of number; every name and label is in docs/watching.md.
 
-
-def families(shown: Shown) -> Iterator[Metric]:
-    """One family for each kind of number; every name and label is in docs/watching.md."""
-    yield from _runs(shown)
+    They are of the newest window that was judged, for each schedule and source.
+    """
+    newest = [
+        (schedule, source, run.window_start)
+        for schedule in SCHEDULES
+        for source, run in seen.newest_done(schedule).items()
+    ]
+    yield from _runs(store, config, seen)
     words = "What is wrong with the monitor itself, by named reason"
-    wrong = Counter((f.reason.value, f.severity) for f in findings(shown.seen, shown.at))
+    wrong = Counter((f.reason.value, f.severity) for f in findings(seen, now))
     yield _gauge("calmon_monitor_findings", words, ("reason", "severity"), wrong)
     words = "Verdicts of the newest window of each schedule and source"
-    names = ("schedule", "rule", "source", "outcome")
-    verdicts = Counter((v.window.schedule, v.rule, v.subject.source, v.outcome) for v in shown.verdicts)
-    yield _gauge("calmon_verdicts", words, names, verdicts)
-    yield from _states(shown)
-    incidents: Mapping[Any, int] = shown.incidents or {}
+    verdicts = Counter(
+        (schedule, v.rule, source, v.outcome)
+        for schedule, source, start in newest
+        for v in store.verdicts(schedule=schedule, source=source, window_start=start)
+    )
+    yield _gauge("calmon_verdicts", words, ("schedule", "rule", "source", "outcome"), verdicts)
+    yield from _states(store.newest_diagnoses(back=LOOKS_BACK, until=now))
+    incidents = Counter((each.severity, each.state) for each in store.unresolved_incidents())
     yield _gauge("calmon_incidents", "Incidents that are not resolved", ("severity", "state"), incidents)
-    deliveries = {(state,): count for state, count in shown.deliveries.items()}
+    deliveries = {(state,): count for state, count in store.delivery_counts().items()}
     yield _gauge("calmon_deliveries", "Messages and changes of messages by state", ("state",), deliveries)
-    yield from _data(shown)
-    yield from _estimates(shown)
-    yield from _switches(shown)
+    rows: dict[tuple[str, ...], float] = {}
+    for each in seen.readings:  # newest first
+        rows.setdefault((each.schedule, each.source), each.rows)
+    yield _gauge("calmon_rows", "Rows of the newest window that was read", ("schedule", "source"), rows)
+    words, names = "Rejected rows of the newest window, by reason", ("schedule", "source", "reason")
+    aside = {
+        (schedule, q.source, q.reason): q.rows
+        for schedule, source, start in newest
+        for q in store.quality(schedule, start, source)
+    }
+    yield _gauge("calmon_quarantined_rows", words, names, aside)
+    yield from _estimates(
+        [
+            estimate
+            for schedule, source, start in newest
+            for estimate in store.estimates(schedule=schedule, source=source, window_start=start)
+        ]
+    )
+    yield from _switches(seen, now)
 
 
-def _runs(shown: Shown) -> Iterator[Metric]:
+def _runs(store: Store, config: Config, seen: Observed) -> Iterator[Metric]:
     newest: dict[tuple[str, str, str], float] = {}
-    for run in shown.seen.runs:
+    for run in seen.runs:
         at, key = (run.finished_at or run.started_at).timestamp(), (run.schedule, run.source, run.state)
         newest[key] = max(newest.get(key, at), at)
     words = "When a run of this schedule and source last came to this state"
     yield _gauge("calmon_last_run_timestamp_seconds", words, ("schedule", "source", "state"), newest)
     names = ("schedule", "source")
     words = "The end of the newest window in which at least one rule was judged"
-    ends = {key: at.timestamp() for key, at in shown.judged.items()}
+    ends = {
+        (schedule, source): begun(schedule, start, config.zone).end.timestamp()
+        for schedule in seen.scheduled
+        for source in config.sources
+        if (start := store.newest_evaluated(schedule, source)) is not None
+    }
     yield _gauge("calmon_judged_until_timestamp_seconds", words, names, ends)
     took = {
         (schedule, source): (run.finished_at - run.started_at).total_seconds()
-        for schedule in shown.seen.scheduled
-        for source, run in shown.seen.newest_done(schedule).items()
+        for schedule in seen.scheduled
+        for source, run in seen.newest_done(schedule).items()
         if run.finished_at is not None
     }
     yield _gauge("calmon_run_seconds", "How long the run of the newest window took", names, took)
-    looked = shown.seen.notes.get(WATCHDOG_NOTE)
+    looked = seen.notes.get(WATCHDOG_NOTE)
     looks = {} if looked is None else {(): looked.at.timestamp()}
     yield _gauge("calmon_watchdog_timestamp_seconds", "When the watchdog last looked", (), looks)
 
 
-def _states(shown: Shown) -> Iterator[Metric]:
-    labels = [each for each in shown.diagnoses if each.label is not None]
+def _states(diagnoses: Sequence[Diagnosis]) -> Iterator[Metric]:
+    labels = [each for each in diagnoses if each.label is not None]
     counts = Counter((each.source, each.state.value) for each in labels)
     yield _gauge("calmon_labels", "Labels in each state, by their newest diagnosis", ("source", "state"), counts)
-    kept = set(sorted({each.label or "" for each in shown.diagnoses})[:MOST_LABELS])
+    kept = set(sorted({each.label or "" for each in diagnoses})[:MOST_LABELS])
     states = {
-        (each.source, each.label or "", each.state.value): 1.0 for each in shown.diagnoses if (each.label or "") in kept
+        (each.source, each.label or "", each.state.value): 1.0 for each in diagnoses if (each.label or "") in kept
     }
     words = "1 for the state of a label by its newest diagnosis (label empty: the source as a whole)"
     yield _gauge("calmon_label_state", words, ("source", "label", "state"), states)
 
 
-def _data(shown: Shown) -> Iterator[Metric]:
-    rows: dict[tuple[str, ...], float] = {}
-    for each in shown.seen.readings:  # newest first
-        rows.setdefault((each.schedule, each.source), each.rows)
-    yield _gauge("calmon_rows", "Rows of the newest window that was read", ("schedule", "source"), rows)
-    words, names = "Rejected rows of the newest window, by reason", ("schedule", "source", "reason")
-    aside = {(schedule, q.source, q.reason): q.rows for schedule, q in shown.quality}
-    yield _gauge("calmon_quarantined_rows", words, names, aside)
-
-
-def _estimates(shown: Shown) -> Iterator[Metric]:
-    contracted = [e for e in shown.estimates if e.metric in CONTRACT and e.subject.segment is None]
+def _estimates(estimates: Sequence[Estimate]) -> Iterator[Metric]:
+    contracted = [e for e in estimates if e.metric in CONTRACT and e.subject.segment is None]
     labels = [(e.subject.source, e.subject.label or "") for e in contracted]
     kept, names = set(sorted(set(labels))[:MOST_LABELS]), ("schedule", "source", "label", "metric", "where")
     shared = [
@@ -158,19 +143,19 @@ def _estimates(shown: Shown) -> Iterator[Metric]:
         yield _gauge(name, words, names, {key: value for key, value in found.items() if value is not None})
 
 
-def _switches(shown: Shown) -> Iterator[Metric]:
-    switches = allowed_of_each(shown.seen.switches, shown.at, shown.seen.identity)
+def _switches(seen: Observed, now: datetime) -> Iterator[Metric]:
+    switches = allowed_of_each(seen.switches, now, seen.identity)
     on, leases, segments = {}, {}, {}
     refused = Counter[tuple[str, str]]()
     for s, found in sorted(switches, key=lambda each: (each[0].source, each[0].label or ""))[:MOST_LABELS]:
         key = s.source, s.label or ""
-        on[key] = float(found.allowed and not shown.seen.is_lost(s.source))
+        on[key] = float(found.allowed and not seen.is_lost(s.source))
         if s.state == "on" and s.label is not None and not found.allowed:
             refused[s.source, found.reason.value] += 1
         if s.label is not None:
-            segments[key] = float(len(off_segments(s, shown.at)))
+            segments[key] = float(len(off_segments(s, now)))
         if s.state == "on" and s.lease_until is not None:
-            leases[key] = (s.lease_until - shown.at).total_seconds()
+            leases[key] = (s.lease_until - now).total_seconds()
     words = "1 where automation may act now (label empty: the source's own switch)"
     yield _gauge("calmon_automation_on", words, ("source", "label"), on)
     words = "Labels whose switch is on and that gates refuse all the same, by reason"
@@ -188,11 +173,11 @@ def _gauge(name: str, words: str, labels: Sequence[str], values: Mapping[Any, fl
     return family
 
 
-class _Collector:
+@dataclass(frozen=True, eq=False)
+class _Families:
     """The object from which the client library gets the families."""
 
-    def __init__(self, shown: Shown) -> None:
-        self._shown = shown
+    made: Iterable[Metric]
 
-    def collect(self) -> Iterator[Metric]:
-        return families(self._shown)
+    def collect(self) -> Iterable[Metric]:
+        return self.made

@@ -32,7 +32,7 @@ from monitor.operations.publish_thresholds import publish
 from monitor.report.collect import collect_report
 from monitor.report.terminal import run_summary
 from monitor.run import deliver, run_window
-from monitor.service.prometheus import exposition, gather
+from monitor.service.prometheus import exposition
 from tests.fakes import forked, heartbeat, service, slack
 from tests.fakes.alerts_world import CONFIG as ALERTS
 from tests.fakes.alerts_world import Judged, alerts_world
@@ -317,15 +317,16 @@ def test_a_source_that_the_newest_run_left_out_is_shown_with_its_own_newest_wind
         for window, sources in zip(weeks, (("a", "b"), ("a",)), strict=True):
             store.begin_run(window, sources, run=window.name, acts=True, rules_revision="1", now=sunday)
             verdicts = [
-                Verdict(f"{window.name}{s}", "r", Subject(s, "x"), window, "ece", "all", "ok", Reason.WITHIN_THRESHOLD,
-                        "warning", 0.02) for s in sources
+                Verdict(f"{window.name}{s}", window.name, Subject(s, "x"), window, "ece", "all", "ok",
+                        Reason.WITHIN_THRESHOLD, "warning", 0.02) for s in sources
             ]  # fmt: skip
             store.save_evaluation(window, sources, [], verdicts, [], sunday)
             store.finish_run(window, sources, state="done", now=sunday)
         now = weeks[-1].end + timedelta(hours=7)
         two = CONFIG.replace("  tickets:", "  b: {relation: b, score_is: probability_of_label}\n  a:")
-        shown = gather(store, parse_config(two), now)
-    assert {(v.subject.source, v.window.name) for v in shown.verdicts} == {("a", "2026-W45"), ("b", "2026-W44")}
+        found = numbers(exposition(store, parse_config(two), now).decode())
+    newest = {(row["source"], row["rule"]) for row, _ in found["calmon_verdicts"]}
+    assert newest == {("a", "2026-W45"), ("b", "2026-W44")}
 
 
 def test_the_service_answers_prometheus_and_asks_others_for_a_token(tmp_path: Path):
