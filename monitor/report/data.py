@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.maturity import Maturity
-from monitor.core.records import Estimate, Interval, RejectedRows, ShiftResult, Subject, Verdict, Where, Window
+from monitor.core.records import Interval, RejectedRows, ShiftResult, Subject, Verdict, Where, Window
 from monitor.core.wording import clean
 from monitor.evaluation.shift.findings import ShiftFinding
 from monitor.metrics.calibration import GapMatrix
@@ -198,11 +198,6 @@ def nothing_of(data: ReportData, source: str, newest: str | None, *, configured:
     other = f"its newest result is of {newest}" if newest is not None else f"it has none of any other {data.unit}"
     known = f"has results of {words.listed(others)}" if others else "has no result of any source"
     return f"{clean(source)}{unknown} has no result of {window}; {other}; {window} {known}"
-
-
-def estimates_of(subjects: Sequence[SubjectReport]) -> list[Estimate]:
-    """The estimates of these subjects, over all rows of each population."""
-    return [estimate for report in subjects for estimate in report.detail.estimates]
 
 
 def _of(matrix: GapMatrix | None, names: Collection[str]) -> GapMatrix | None:

@@ -124,15 +124,6 @@ def listed(names: Sequence[str], most: int = 10) -> str:
     return and_more([clean(name) for name in names], most) or "none"
 
 
-def pooled(windows: int, unit: str) -> str:
-    """How many windows a number pools; "" for one window.
-
-    >>> pooled(3, "week"), pooled(1, "week")
-    ('3 weeks pooled', '')
-    """
-    return "" if windows <= 1 else f"{windows} {unit}s pooled"
-
-
 _PARTS = {
     DELAYS_FAILED: "when the truths of its items came",
     UNRESOLVED_FAILED: "the items whose truth is not known yet",
