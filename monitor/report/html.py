@@ -102,13 +102,18 @@ def _reliability_figure(report: SubjectReport, window: str) -> Figure | None:
     return Figure("Reliability", reliability_svg(bins, (window, "baseline" if bins.baseline else "")))
 
 
+def templates_of(package: str) -> Environment:
+    """The templates of a package; every value in them is escaped."""
+    loader = PackageLoader(package, "templates")
+    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    found.globals.update(words=words, count_of=count_of)
+    return found
+
+
 @cache
 def environment() -> Environment:
-    """The templates of this package; every value in them is escaped."""
-    loader = PackageLoader("monitor.report", "templates")
-    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    found.trim_blocks = found.lstrip_blocks = True
-    found.globals.update(words=words, count_of=count_of)
+    """The templates of this package."""
+    found = templates_of("monitor.report")
     found.tests["subject"] = lambda cell: isinstance(cell, Subject)
     found.tests["interval"] = lambda cell: isinstance(cell, Interval)
     found.tests["marked"] = lambda cell: isinstance(cell, tuple)

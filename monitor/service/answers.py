@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,8 +18,8 @@ T = TypeVar("T")
 
 WAITING = 20
 """So many may wait in one lane; more are asked to come again."""
-LANES = ("pages", "items")
-"""In each one answer is made at a time: items wait for the warehouse, and hold up no page."""
+LANES = ("pages", "items", "metrics")
+"""In each one answer is made at a time: items wait for the warehouse, and hold up neither pages nor Prometheus."""
 
 
 @dataclass
@@ -29,26 +28,6 @@ class Lane:
 
     limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
     inside: int = 0
-
-
-@dataclass
-class ForAll:
-    """One answer at a time that is the same for everybody: all who wait while one is made get the next one."""
-
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    limiter: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(1))
-    following: asyncio.Task[str] | None = None
-
-    async def answer(self, make: Callable[[], str]) -> str:
-        """An answer that is begun after it was asked for."""
-        if self.following is None:
-            self.following = asyncio.create_task(self._make(make))
-        return await asyncio.shield(self.following)  # a reader that goes away takes it from no other
-
-    async def _make(self, make: Callable[[], str]) -> str:
-        async with self.lock:
-            self.following = None
-            return await to_thread.run_sync(make, limiter=self.limiter)
 
 
 def backend_of(request: Request) -> Service:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -30,6 +29,7 @@ from monitor.service.bodies import (
     NewAnnotationBody,
     RemovalBody,
 )
+from monitor.service.pages.base import etag_of
 from monitor.service.problems import (
     ON_CHANGES,
     ON_NOTES,
@@ -93,7 +93,7 @@ def etag(board: Mapping[str, Any]) -> str:
     (True, False)
     """
     facts = json.dumps({name: board[name] for name in board if name != "at"}, sort_keys=True)
-    return f'W/"{hashlib.sha256(facts.encode()).hexdigest()[:32]}"'
+    return etag_of(facts.encode())
 
 
 @router.get(

@@ -18,11 +18,11 @@ from starlette.types import ASGIApp
 
 from monitor.service import api, page_routes
 from monitor.service.access import Guard
-from monitor.service.answers import LANES, ForAll, Lane
+from monitor.service.answers import LANES, Lane
 from monitor.service.backend import Service
 from monitor.service.bodies import HealthBody, ProblemBody
 from monitor.service.error_pages import answer_refused
-from monitor.service.problems import ALWAYS, PROBLEMS, SCHEMA_NAME, ProblemReason, RequestRefused, documented
+from monitor.service.problems import ALWAYS, SCHEMA_NAME, ProblemReason, RequestRefused, documented
 from monitor.service.request_limits import RequestLimits
 from monitor.service.tokens import hidden
 
@@ -41,7 +41,6 @@ def application(backend: Service, guard: Guard, *, docs: str | None = None) -> F
         title="calmon automation", version="1", description=about, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.state.backend, app.state.guard, app.state.lanes = backend, guard, {lane: Lane() for lane in LANES}
-    app.state.metrics = ForAll()
     app.include_router(api.router)
     app.include_router(page_routes.router)
     health: dict[str, Any] = {"response_model": HealthBody, "operation_id": "health", "summary": "Liveness"}
@@ -76,9 +75,9 @@ def _answer_errors(app: FastAPI, docs: str | None) -> None:
 
     @app.exception_handler(HTTPException)
     async def other(request: Request, error: HTTPException) -> Response:
-        if error.status_code == PROBLEMS[_R.METHOD_NOT_ALLOWED][0]:
+        if error.status_code == _R.METHOD_NOT_ALLOWED.status:
             return _other_method(request, docs)
-        reason = _R.NOT_FOUND if error.status_code == PROBLEMS[_R.NOT_FOUND][0] else _R.REQUEST_INVALID
+        reason = _R.NOT_FOUND if error.status_code == _R.NOT_FOUND.status else _R.REQUEST_INVALID
         detail = "" if reason is _R.NOT_FOUND else "the body is not JSON that can be read"
         return answer_refused(request, RequestRefused(reason, detail), docs)
 

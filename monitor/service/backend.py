@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,9 +27,9 @@ from monitor.config.model import Config
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import Settings
 from monitor.context import Monitor, utc_now
-from monitor.core import documents
+from monitor.core import windows
 from monitor.core.page_paths import drift_file
-from monitor.core.records import Annotation, Window
+from monitor.core.records import Annotation
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import Ambiguous, HistoryError, NotFound, StoreMissing
@@ -39,7 +39,6 @@ from monitor.operations.annotate import AnnotationKeyReused, AnnotationRefused, 
 from monitor.operations.change_switch import Changed, ChangeRefused, KeyReused, SwitchChange, operate, stored_sources
 from monitor.operations.open import open_warehouse
 from monitor.operations.publish_thresholds import publish
-from monitor.report.document_page import document_html, index_html
 from monitor.report.words import replica_text
 from monitor.service.pages.base import Answer, Page, PageContext, PageRequest, answer
 from monitor.service.pages.registry import PAGES
@@ -48,8 +47,12 @@ from monitor.service.prometheus import exposition
 
 log = logging.getLogger("monitor.http")
 
-WEEKS = 520
 _R = ProblemReason
+_REFUSED: Mapping[type[Exception], ProblemReason] = {
+    KeyReused: _R.KEY_REUSED, AnnotationKeyReused: _R.KEY_REUSED, ChangeRefused: _R.UNTIL_PAST,
+    AnnotationRefused: _R.REQUEST_INVALID, NotFound: _R.NOT_FOUND, Ambiguous: _R.NOT_FOUND,
+}  # fmt: skip
+"""What the operations refuse, and the reason of the answer."""
 
 
 class _Stamp(NamedTuple):
@@ -175,12 +178,7 @@ class Service:
             _check_known(store, config, requested.source, requested.label, enable=requested.enable)
             if config is not None:
                 publish(store, config, self._clock(), actor="the service")
-            try:
-                done = operate(store, config or self._config, requested, self._clock)
-            except KeyReused:
-                raise RequestRefused(_R.KEY_REUSED) from None
-            except ChangeRefused as error:
-                raise RequestRefused(_R.UNTIL_PAST, str(error)) from None
+            done = operate(store, config or self._config, requested, self._clock)
             self._show(store, config or self._config, requested)
             return done
 
@@ -202,22 +200,12 @@ class Service:
         """Store an annotation; returns it, and whether an earlier request stored it. Raises RequestRefused."""
         with self._history() as store:
             _check_known(store, self._newest_config(), requested.source, requested.label)
-            try:
-                return annotate(store, requested, self._clock)
-            except AnnotationKeyReused:
-                raise RequestRefused(_R.KEY_REUSED) from None
-            except AnnotationRefused as error:
-                raise RequestRefused(_R.REQUEST_INVALID, str(error)) from None
+            return annotate(store, requested, self._clock)
 
     def remove_annotation(self, id: str, by: str, reason: str) -> tuple[Annotation, bool]:
         """Remove an annotation; returns it, and whether it was removed before. Raises RequestRefused."""
         with self._history() as store:
-            try:
-                return remove(store, id, by=by, reason=reason, clock=self._clock)
-            except (NotFound, Ambiguous) as error:
-                raise RequestRefused(_R.NOT_FOUND, str(error)) from None
-            except AnnotationRefused as error:
-                raise RequestRefused(_R.REQUEST_INVALID, str(error)) from None
+            return remove(store, id, by=by, reason=reason, clock=self._clock)
 
     def show(self, page: Page, request: PageRequest) -> Answer:
         """A page of the dashboard, read at one moment of the history. Raises RequestRefused."""
@@ -238,12 +226,11 @@ class Service:
 
     def drift(self, source: str, week: str) -> str:
         """The page on features that a run of the week kept beside its report. Raises RequestRefused without one."""
-        window = next((window for window in self._windows() if window.name == week), None)
-        if window is None:
-            raise RequestRefused(_R.UNKNOWN_WEEK)
         try:
-            folder = self._settings.report_dir / window.schedule / window.name
+            folder = self._settings.report_dir / "weekly" / windows.week(week, self._config.zone).name
             return (folder / drift_file(source)).read_text(encoding="utf-8")
+        except windows.WindowError:
+            raise RequestRefused(_R.UNKNOWN_WEEK) from None
         except OSError:
             raise RequestRefused(_R.NOT_FOUND) from None
 
@@ -252,26 +239,6 @@ class Service:
         with self._history() as store, store.one_moment():
             config, has_buttons = self._newest_config() or self._config, self._settings.has_buttons
             return exposition(store, config, self._clock(), has_buttons=has_buttons).decode()
-
-    def document(self, name: str, search: str = "") -> str:
-        """A document as HTML; for "" the list of those with ``search`` in their titles. Raises RequestRefused."""
-        known = documents.pages()
-        text = documents.text_of(name)
-        if name and text is None:
-            raise RequestRefused(_R.NOT_FOUND)
-        return index_html(documents.titles(), search) if text is None else document_html(name, text, known)
-
-    def picture(self, name: str) -> bytes:
-        """A PNG of the documents. Raises RequestRefused for an unknown name."""
-        found = documents.picture_of(name)
-        if found is None:
-            raise RequestRefused(_R.NOT_FOUND)
-        return found
-
-    def _windows(self) -> list[Window]:
-        """The weeks that were evaluated, newest first."""
-        with self._history() as store:
-            return list(store.evaluated_windows("weekly", limit=WEEKS, until=self._clock()))
 
     def _newest_config(self) -> Config | None:
         """The present alerts.yaml; None where it is broken: an old one must not publish its thresholds again."""
@@ -286,9 +253,12 @@ class Service:
 
     @contextmanager
     def _history(self) -> Iterator[Store]:
-        """The store; all of its failures become one reason, other errors stay as they are."""
+        """The store; what is refused has its reason, all failures of the store one, other errors stay as they are."""
         try:
             yield self._reopening.store()
+        except tuple(_REFUSED) as error:
+            reason = _REFUSED[type(error)]
+            raise RequestRefused(reason, "" if reason is _R.KEY_REUSED else str(error)) from None
         except (SQLAlchemyError, HistoryError) as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             log.error("the history cannot be read: %s: %s", type(cause).__name__, cause)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from monitor.service.forms import FORMS
 from monitor.service.pages.base import POLICY, error_html
 from monitor.service.pages.registry import PAGES
-from monitor.service.problems import PROBLEMS, ProblemReason, RequestRefused
+from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.request_limits import problem_response
 from monitor.service.tokens import hidden
 
@@ -28,10 +29,12 @@ def answer_refused(request: Request, refused: RequestRefused, docs: str | None) 
     path = request.scope["path"]
     if not (_is_of_people(path) and asks_for_page(request.headers.getlist("accept"))):
         return problem_response(refused, docs)
-    detail = _FOR_PEOPLE.get(refused.reason, refused.detail)
-    title, address = PROBLEMS[refused.reason][1], hidden(path)[:SHOWN]
-    nav = [(page.nav, page.address.lstrip("/")) for page in PAGES if page.nav]
-    text = error_html(title, detail, address, nav, root_of(request))
+    form = path.lstrip("/") if request.method == "POST" and path in [each.address for each in FORMS] else ""
+    text = error_html(
+        title=f"{'Not done: ' if form else ''}{refused.reason.heading}", form=form, root=root_of(request),
+        detail=refused.detail if form else _FOR_PEOPLE.get(refused.reason, refused.detail),
+        address=hidden(path)[:SHOWN], nav=[(page.nav, page.address.lstrip("/"), False) for page in PAGES if page.nav],
+    )  # fmt: skip
     return HTMLResponse(text, refused.status, {**refused.headers, "Content-Security-Policy": POLICY})
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from anyio import to_thread
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 
+from monitor.core import documents
+from monitor.report.document_page import document_html, index_html
 from monitor.service.access import OPEN, PAGE, QUERY, SCOPE, Guard, GuardedRoute, named
-from monitor.service.answers import ForAll, backend_of, has, made
+from monitor.service.answers import backend_of, has, made
 from monitor.service.error_pages import root_of
 from monitor.service.forms import FORMS, Form, fields_of, refuse_other_site
 from monitor.service.pages import items
-from monitor.service.pages.base import POLICY, STATIC, Page, PageRequest, refused_html, static
+from monitor.service.pages.base import POLICY, STATIC, Page, PageRequest, static
 from monitor.service.pages.registry import PAGES
-from monitor.service.problems import ON_PAGES, PROBLEMS, ProblemReason, RequestRefused, documented
-from monitor.service.request_limits import CALLER
+from monitor.service.problems import ON_PAGES, ProblemReason, RequestRefused, documented
 
 router = APIRouter(route_class=GuardedRoute)
 PROMETHEUS = "text/plain; version=0.0.4"
@@ -29,13 +30,14 @@ _DRIFT_POLICY = (  # Evidently's own page: its scripts run in a sandbox, and rea
     "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _R = ProblemReason
+_T = TypeVar("_T")
 
 
 def _add_page(page: Page) -> None:
     """Serve a page at its addresses, with the same parameters and headers at all of them."""
 
     async def get(request: Request) -> Response:
-        page_request = PageRequest(request.path_params, request.query_params, root_of(request), request.scope[CALLER])
+        page_request = PageRequest(request.path_params, request.query_params, root_of(request))
         lane = "items" if page is items.PAGE else "pages"
         answer = await made(request, lambda: backend_of(request).show(page, page_request), lane)
         headers = {"ETag": answer.etag, "Cache-Control": "private, no-cache", "Content-Security-Policy": POLICY}
@@ -58,18 +60,13 @@ def _add_form(form: Form) -> None:
     """Accept a form: from a page of this service only, with a token in it."""
 
     async def post(request: Request) -> Response:
-        headers = {"Cache-Control": "no-store", "Content-Security-Policy": POLICY}
-        try:
-            refuse_other_site(request.headers)
-            fields = fields_of(form, request.headers.get("content-type", ""), await request.body())
-            guard: Guard = request.app.state.guard
-            scope, token = form.scope(fields), fields.pop("token", "")
-            name = f"api:{await to_thread.run_sync(guard.let_token, token, scope)}"
-            target = await to_thread.run_sync(form.send, backend_of(request), fields, name)
-        except RequestRefused as refusal:
-            text = refused_html(PROBLEMS[refusal.reason][1], refusal.detail, form.address.lstrip("/"))
-            return HTMLResponse(text, refusal.status, headers)
-        return Response(status_code=303, headers={**headers, "Location": target})
+        refuse_other_site(request.headers)
+        fields = fields_of(form, request.headers.get("content-type", ""), await request.body())
+        guard: Guard = request.app.state.guard
+        scope, token = form.scope(fields), fields.pop("token", "")
+        name = f"api:{await to_thread.run_sync(guard.let_token, token, scope)}"
+        target = await to_thread.run_sync(form.send, backend_of(request), fields, name)
+        return Response(status_code=303, headers={"Cache-Control": "no-store", "Location": target})
 
     extra = {SCOPE: PAGE}
     router.add_api_route(form.address, post, methods=["POST"], include_in_schema=False, openapi_extra=extra)
@@ -98,13 +95,23 @@ async def get_drift(request: Request, source: str, week: str) -> Response:
 @router.get("/docs/{name:path}", include_in_schema=False, openapi_extra={SCOPE: OPEN, QUERY: ["q"]})
 def get_document(request: Request, name: str = "", q: str = "") -> Response:
     """A runbook page, the page of a rule, or another document; they ship with the program and need no token."""
-    backend, kept = backend_of(request), {"Cache-Control": "public, max-age=300"}
+    kept = {"Cache-Control": "public, max-age=300"}
     if request.url.path.endswith("/docs"):
         return Response(status_code=307, headers={"Location": "docs/"})
     if name.endswith(".png"):
-        return Response(backend.picture(name), media_type="image/png", headers=kept)
-    text = backend.document(name.removesuffix(".md"), q)
+        return Response(_shipped(documents.picture_of(name)), media_type="image/png", headers=kept)
+    name = name.removesuffix(".md")
+    if name:
+        text = document_html(name, _shipped(documents.text_of(name)), documents.pages())
+    else:
+        text = index_html(documents.titles(), q)
     return HTMLResponse(text, headers={**kept, "Content-Security-Policy": _DOCUMENT_POLICY})
+
+
+def _shipped(found: _T | None) -> _T:
+    if found is None:
+        raise RequestRefused(_R.NOT_FOUND)
+    return found
 
 
 _METRICS: dict[str, Any] = {"response_class": PlainTextResponse, "responses": documented(ON_PAGES)}
@@ -112,7 +119,6 @@ _METRICS: dict[str, Any] = {"response_class": PlainTextResponse, "responses": do
 
 @router.get("/metrics", **named("metrics", "read", "Numbers for Prometheus"), **_METRICS)
 async def get_metrics(request: Request) -> Response:
-    """Runs, verdicts, incidents, estimates, switches and leases of the newest windows; made anew for all who wait."""
-    for_all: ForAll = request.app.state.metrics
-    text = await for_all.answer(backend_of(request).metrics)
+    """Runs, verdicts, incidents, estimates, switches and leases of the newest windows."""
+    text = await made(request, backend_of(request).metrics, "metrics")
     return PlainTextResponse(text, headers={"Cache-Control": "no-store"}, media_type=PROMETHEUS)

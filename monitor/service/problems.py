@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
 MEDIA_TYPE = "application/problem+json"
 SCHEMA_NAME = "Problem"
@@ -13,73 +13,72 @@ SCHEMA_NAME = "Problem"
 class ProblemReason(StrEnum):
     """Why a request was refused; each has its row in docs/http.md and is in the OpenAPI document."""
 
-    TOKEN_MISSING = "token_missing"  # noqa: S105 - a reason, not a token
-    TOKEN_UNKNOWN = "token_unknown"  # noqa: S105 - a reason, not a token
-    SCOPE_MISSING = "scope_missing"
-    NO_TOKENS = "no_tokens"
-    NOT_LOCAL = "not_local"
-    TOKENS_UNREADABLE = "tokens_unreadable"
-    PATH_INVALID = "path_invalid"
-    NOT_FOUND = "not_found"
-    METHOD_NOT_ALLOWED = "method_not_allowed"
-    UNKNOWN_SOURCE = "unknown_source"
-    UNKNOWN_LABEL = "unknown_label"
-    UNKNOWN_WEEK = "unknown_week"
-    BODY_TOO_SLOW = "body_too_slow"
-    BODY_TOO_LARGE = "body_too_large"
-    NOT_JSON = "not_json"
-    REQUEST_INVALID = "request_invalid"
-    UNTIL_PAST = "until_past"
-    KEY_REUSED = "idempotency_key_reused"
-    INTERNAL_ERROR = "internal_error"
-    STORE_UNREADABLE = "store_unreadable"
-    CONFIG_UNREADABLE = "config_unreadable"
-    TOO_BUSY = "too_busy"
+    status: int
+    heading: str  # never changes from one occurrence to the next
+    detail: str  # what is said where there is nothing special to say
+
+    def __new__(cls, value: str, status: int = 500, heading: str = "", detail: str = "") -> Self:
+        """The reason by its name, with the HTTP status of its answers and its words."""
+        made = str.__new__(cls, value)
+        made._value_ = value
+        made.status, made.heading, made.detail = status, heading, detail
+        return made
+
+    TOKEN_MISSING = (
+        "token_missing", 401, "A token is needed",
+        "send Authorization: Bearer TOKEN",
+    )  # fmt: skip
+    TOKEN_UNKNOWN = (
+        "token_unknown", 401, "The token is not known",
+        "the tokens file has no entry for this token",
+    )  # fmt: skip
+    SCOPE_MISSING = "scope_missing", 403, "The token has not the scope for this"
+    NO_TOKENS = (
+        "no_tokens", 403, "Nothing can be changed: the service has no tokens file",
+        "set CALMON_API_TOKENS_FILE and start the service again",
+    )  # fmt: skip
+    NOT_LOCAL = (
+        "not_local", 403, "Without tokens, the service can be read from its own machine only",
+        "ask http://127.0.0.1:PORT, or give the service a tokens file",
+    )  # fmt: skip
+    TOKENS_UNREADABLE = (
+        "tokens_unreadable", 503, "The tokens file cannot be used",
+        "the log of the service says which line is wrong; until it is fixed, everything is refused",
+    )  # fmt: skip
+    PATH_INVALID = (
+        "path_invalid", 400, "The path is no text",
+        "write the path in UTF-8, percent-encoded, without control characters",
+    )  # fmt: skip
+    NOT_FOUND = "not_found", 404, "There is nothing at this address"
+    METHOD_NOT_ALLOWED = "method_not_allowed", 405, "This address has no such method"
+    UNKNOWN_SOURCE = "unknown_source", 404, "No such source is known", "neither alerts.yaml nor the history knows it"
+    UNKNOWN_LABEL = (
+        "unknown_label", 404, "No such label is known",
+        "neither alerts.yaml nor the history knows it; it is off, and `calmon automation` can set it",
+    )  # fmt: skip
+    UNKNOWN_WEEK = "unknown_week", 404, "That week has not been evaluated"
+    BODY_TOO_SLOW = "body_too_slow", 408, "The body did not arrive in time"
+    BODY_TOO_LARGE = "body_too_large", 413, "The body is too large"
+    NOT_JSON = "not_json", 415, "The body must be JSON", "send Content-Type: application/json"
+    REQUEST_INVALID = "request_invalid", 422, "The request is not as it must be"
+    UNTIL_PAST = "until_past", 422, "The time until which the change holds is over"
+    KEY_REUSED = (
+        "idempotency_key_reused", 422, "The idempotency key belongs to another request",
+        "a key is for one request and its repetitions; take a new one",
+    )  # fmt: skip
+    INTERNAL_ERROR = "internal_error", 500, "The service failed", "the log of the service says more"
+    STORE_UNREADABLE = (
+        "store_unreadable", 503, "The history cannot be read",
+        "take it for a no, and ask again; the log of the service says more",
+    )  # fmt: skip
+    CONFIG_UNREADABLE = (
+        "config_unreadable", 503, "alerts.yaml cannot be used",
+        "turning off still works; fix alerts.yaml (`calmon check`) to turn on",
+    )  # fmt: skip
+    TOO_BUSY = "too_busy", 503, "Too many requests at once", "ask again in a second"
 
 
 _R = ProblemReason
-#: Reason -> (status, title). The title never changes from one occurrence to the next.
-PROBLEMS: Mapping[ProblemReason, tuple[int, str]] = {
-    _R.TOKEN_MISSING: (401, "A token is needed"),
-    _R.TOKEN_UNKNOWN: (401, "The token is not known"),
-    _R.SCOPE_MISSING: (403, "The token has not the scope for this"),
-    _R.NO_TOKENS: (403, "Nothing can be changed: the service has no tokens file"),
-    _R.NOT_LOCAL: (403, "Without tokens, the service can be read from its own machine only"),
-    _R.TOKENS_UNREADABLE: (503, "The tokens file cannot be used"),
-    _R.PATH_INVALID: (400, "The path is no text"),
-    _R.NOT_FOUND: (404, "There is nothing at this address"),
-    _R.METHOD_NOT_ALLOWED: (405, "This address has no such method"),
-    _R.UNKNOWN_SOURCE: (404, "No such source is known"),
-    _R.UNKNOWN_LABEL: (404, "No such label is known"),
-    _R.UNKNOWN_WEEK: (404, "That week has not been evaluated"),
-    _R.BODY_TOO_SLOW: (408, "The body did not arrive in time"),
-    _R.BODY_TOO_LARGE: (413, "The body is too large"),
-    _R.NOT_JSON: (415, "The body must be JSON"),
-    _R.REQUEST_INVALID: (422, "The request is not as it must be"),
-    _R.UNTIL_PAST: (422, "The time until which the change holds is over"),
-    _R.KEY_REUSED: (422, "The idempotency key belongs to another request"),
-    _R.INTERNAL_ERROR: (500, "The service failed"),
-    _R.STORE_UNREADABLE: (503, "The history cannot be read"),
-    _R.CONFIG_UNREADABLE: (503, "alerts.yaml cannot be used"),
-    _R.TOO_BUSY: (503, "Too many requests at once"),
-}
-
-DETAILS: Mapping[ProblemReason, str] = {
-    _R.TOKEN_MISSING: "send Authorization: Bearer TOKEN",
-    _R.TOKEN_UNKNOWN: "the tokens file has no entry for this token",
-    _R.NO_TOKENS: "set CALMON_API_TOKENS_FILE and start the service again",
-    _R.NOT_LOCAL: "ask http://127.0.0.1:PORT, or give the service a tokens file",
-    _R.TOKENS_UNREADABLE: "the log of the service says which line is wrong; until it is fixed, everything is refused",
-    _R.PATH_INVALID: "write the path in UTF-8, percent-encoded, without control characters",
-    _R.UNKNOWN_SOURCE: "neither alerts.yaml nor the history knows it",
-    _R.UNKNOWN_LABEL: "neither alerts.yaml nor the history knows it; it is off, and `calmon automation` can set it",
-    _R.NOT_JSON: "send Content-Type: application/json",
-    _R.KEY_REUSED: "a key is for one request and its repetitions; take a new one",
-    _R.INTERNAL_ERROR: "the log of the service says more",
-    _R.STORE_UNREADABLE: "take it for a no, and ask again; the log of the service says more",
-    _R.CONFIG_UNREADABLE: "turning off still works; fix alerts.yaml (`calmon check`) to turn on",
-    _R.TOO_BUSY: "ask again in a second",
-}
 
 # The reasons by which an address may refuse; an address lists its group in the OpenAPI document.
 _SENT = (_R.PATH_INVALID, _R.METHOD_NOT_ALLOWED, _R.BODY_TOO_SLOW, _R.BODY_TOO_LARGE)
@@ -97,14 +96,9 @@ class RequestRefused(Exception):
 
     def __init__(self, reason: ProblemReason, detail: str = "", headers: Mapping[str, str] | None = None) -> None:
         super().__init__(reason.value)
-        self.reason = reason
-        self.detail = detail or DETAILS.get(reason, "")
+        self.reason, self.status = reason, reason.status
+        self.detail = detail or reason.detail
         self.headers = {"Cache-Control": "no-store", **(headers or {})}
-
-    @property
-    def status(self) -> int:
-        """The HTTP status of the reason."""
-        return PROBLEMS[self.reason][0]
 
     def body(self, docs: str | None) -> dict[str, Any]:
         """The problem as JSON; ``docs`` is the address of docs/http.md, if there is one.
@@ -113,7 +107,7 @@ class RequestRefused(Exception):
         'No such source is known'
         """
         address = f"{docs}#{self.reason.value}" if docs else "about:blank"
-        problem = {"type": address, "title": PROBLEMS[self.reason][1], "status": self.status}
+        problem = {"type": address, "title": self.reason.heading, "status": self.status}
         return problem | {"detail": self.detail, "reason": self.reason.value}
 
 
@@ -121,10 +115,10 @@ def documented(reasons: Iterable[ProblemReason]) -> dict[int | str, dict[str, An
     """The ``responses`` of an OpenAPI operation that may refuse for these reasons."""
     by_status: dict[int, list[ProblemReason]] = {}
     for reason in reasons:
-        by_status.setdefault(PROBLEMS[reason][0], []).append(reason)
+        by_status.setdefault(reason.status, []).append(reason)
     return {
         status: {
-            "description": "; ".join(f"`{reason.value}`: {PROBLEMS[reason][1]}" for reason in found),
+            "description": "; ".join(f"`{reason.value}`: {reason.heading}" for reason in found),
             "content": {MEDIA_TYPE: {"schema": {"$ref": f"#/components/schemas/{SCHEMA_NAME}"}}},
         }
         for status, found in sorted(by_status.items())

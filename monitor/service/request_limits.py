@@ -24,7 +24,7 @@ log = logging.getLogger("monitor.http")
 BODY_BYTES = 16 * 1024
 BODY_SECONDS = 10.0
 AT_ONCE = 128
-"""More than can wait in both lanes and for /metrics together, so that routers are still answered."""
+"""More than can wait in all lanes together, so that routers are still answered."""
 FOR_CHANGES = 16
 """So many more may be changes (POST): nobody is refused an "off" because many read."""
 CALLER = "calmon.caller"

@@ -21,7 +21,6 @@ from monitor.history.readings import StoredReading
 from monitor.operations.change_switch import change_switch
 from monitor.operations.refuse_premature import WindowRefusal, WindowRefused, refuse_premature
 from monitor.run import run_window
-from monitor.service.backend import Service
 from monitor.warehouse.reader import Warehouse
 from tests.fakes import world as worlds
 from tests.fakes.world import WEEKS, make_world
@@ -94,9 +93,8 @@ def test_a_history_that_such_a_run_has_spoiled_is_right_again_without_a_command(
             reading.window_start for reading in seen.readings
         }
         assert "2027" not in " ".join(finding.text for finding in issues.findings(seen, NOW))
-    service = Service(world.settings(), clock=lambda: NOW)
-    assert [each.name for each in service._windows()] == [LAST, WEEKS[9]]
-    service.close()
+        shown = monitor.store.evaluated_windows("weekly", limit=9, until=NOW)
+    assert [each.name for each in shown] == [LAST, WEEKS[9]]
 
 
 @pytest.mark.parametrize("hours", [6, 173], ids=["at once", "before the next week is ready"])

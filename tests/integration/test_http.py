@@ -37,7 +37,7 @@ from monitor.service.access import Guard
 from monitor.service.app import create_app
 from monitor.service.backend import ReopeningStore, Service
 from monitor.service.bodies import BoardBody
-from monitor.service.problems import PROBLEMS, ProblemReason
+from monitor.service.problems import ProblemReason
 from monitor.service.request_limits import AT_ONCE, FOR_CHANGES, RequestLimits
 from monitor.service.tokens import TokensFile
 from tests.fakes.service import LONG, ODD, PATIENCE_S, Place, Running, make_place, running
@@ -56,7 +56,7 @@ def problem(answer: httpx.Response, reason: str) -> dict[str, Any]:
     """The answer as the problem that it must be."""
     body: dict[str, Any] = answer.json()
     assert body.get("reason") == reason, body
-    status, title = PROBLEMS[ProblemReason(reason)]
+    status, title = ProblemReason(reason).status, ProblemReason(reason).heading
     assert (answer.status_code, body["status"], body["title"]) == (status, status, title)
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["cache-control"] == "no-store"
@@ -885,10 +885,9 @@ def test_every_reason_is_in_the_page_in_the_openapi_and_met_in_these_tests(servi
         described = json.dumps(client.get("/openapi.json").json()["paths"])
     page = (DOCS / "http.md").read_text("utf-8")
     for reason in ProblemReason:
-        status, _ = PROBLEMS[reason]
-        assert re.search(rf"^\| <a id=\"{reason.value}\"></a>`{reason.value}` \| {status} \|", page, re.MULTILINE), (
-            reason
-        )
+        row = rf"^\| <a id=\"{reason.value}\"></a>`{reason.value}` \| {reason.status} \|"
+        assert reason.heading
+        assert re.search(row, page, re.MULTILINE), reason
         assert reason.value in ("unknown_week", "internal_error") or f"`{reason.value}`" in described, reason
         assert f'"{reason.value}")' in Path(__file__).read_text("utf-8"), f"{reason} is never met"
 

@@ -22,7 +22,7 @@ from monitor.core.windows import week
 from monitor.operations.write_report import report_of
 from monitor.run import run_window
 from monitor.service.access import Guard
-from monitor.service.answers import WAITING, ForAll
+from monitor.service.answers import WAITING
 from monitor.service.app import create_app
 from monitor.service.backend import Service
 from monitor.service.pages import items, overview
@@ -76,47 +76,6 @@ def test_a_slow_lane_holds_up_no_other(slow: Page, address: str, quick: tuple[st
     assert took < PATIENCE_S / 4
     assert [answer.status_code for answer in readers].count(200) == WAITING + 1, "nobody is refused before 20 wait"
     assert {answer.headers.get("retry-after") for answer in readers if answer.status_code == 503} == {"5"}
-
-
-class CountedMetrics:
-    """A backend whose first numbers for Prometheus take until they are let go; each answer says which it is."""
-
-    def __init__(self) -> None:
-        self.made, self.begun, self.go = 0, threading.Event(), threading.Event()
-
-    def metrics(self) -> str:
-        self.made += 1
-        self.begun.set()
-        assert self.go.wait(PATIENCE_S)
-        return str(self.made)
-
-
-def test_all_who_wait_for_metrics_get_one_answer_that_is_begun_after_they_asked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    backend: Any = CountedMetrics()
-    asked, answer = [0], ForAll.answer
-
-    async def counted(for_all: ForAll, make: Callable[[], str]) -> str:
-        asked[0] += 1
-        return await answer(for_all, make)
-
-    monkeypatch.setattr(ForAll, "answer", counted)
-
-    async def ask() -> list[str]:
-        transport = httpx.ASGITransport(create_app(backend, Guard(None, local=True)))
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            first = asyncio.create_task(client.get("/metrics"))
-            while not backend.begun.is_set():
-                await asyncio.sleep(0.01)
-            others = [asyncio.create_task(client.get("/metrics")) for _ in range(READERS)]
-            while asked[0] <= READERS:
-                await asyncio.sleep(0.01)
-            others[0].cancel()
-            backend.go.set()
-            return [answer.text for answer in await asyncio.gather(first, *others[1:])]
-
-    assert asyncio.run(asyncio.wait_for(ask(), PATIENCE_S)) == ["1", *["2"] * (READERS - 1)]
 
 
 Shown = tuple[set[str], set[float]]

@@ -28,16 +28,17 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import urlencode
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 
 from monitor.config.model import Config
 from monitor.config.settings import Settings
 from monitor.core.page_paths import label_path
 from monitor.core.records import Window
-from monitor.core.wording import count_of, percent
+from monitor.core.wording import percent
 from monitor.history.store import Store
 from monitor.report import words
 from monitor.report.csv_table import Table, csv_text
+from monitor.report.html import templates_of
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.story.gather import Teller
 from monitor.story.label import STATE_WORDS
@@ -67,12 +68,11 @@ class PageContent:
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """A request for a page: parts of the path, the query, the relative path to the root, the caller (None: unknown)."""
+    """A request for a page: parts of the path, the query, the relative path to the root."""
 
     path: Mapping[str, str]
     query: Mapping[str, str]
     root: str
-    caller: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def answer(page: Page, pages: Sequence[Page], context: PageContext) -> Answer:
     if table not in view.tables:
         raise RequestRefused(ProblemReason.NOT_FOUND, f"tables of this page: {', '.join(view.tables) or 'none'}")
     body = csv_text(view.tables[table]()).encode()
-    return Answer(body, "text/csv; charset=utf-8", _etag(body), f"calmon-{table}.csv")
+    return Answer(body, "text/csv; charset=utf-8", etag_of(body), f"calmon-{table}.csv")
 
 
 def _html(page: Page, pages: Sequence[Page], view: PageContent, context: PageContext) -> Answer:
@@ -181,34 +181,29 @@ def _html(page: Page, pages: Sequence[Page], view: PageContent, context: PageCon
         "nav": [(each.nav, each.address.lstrip("/"), each is page) for each in pages if each.nav],
     }
     text = environment().get_template(view.template).render(**frame, **view.values)
-    return Answer(text.encode(), "text/html; charset=utf-8", _etag(text.replace(made_at, "").encode()))
+    return Answer(text.encode(), "text/html; charset=utf-8", etag_of(text.replace(made_at, "").encode()))
 
 
-def refused_html(title: str, detail: str, back: str) -> str:
-    """The page that a person sees after a refused form; ``back`` is the page of the form."""
-    values = {"title": title, "detail": detail, "back": back, "version": version()}
-    return environment().get_template("refused.html.j2").render(values)
+def error_html(**values: Any) -> str:
+    """The page of an error: ``title``, ``detail``, its ``address``, names and addresses of pages in ``nav`` with the
+    ``root`` before them; ``form`` is the page of a refused form, "" for no form."""
+    return environment().get_template("error.html.j2").render(values, replica=None, version=version())
 
 
-def error_html(title: str, detail: str, address: str, nav: Sequence[tuple[str, str]], root: str) -> str:
-    """The page of an error at ``address``; ``nav`` are names and addresses of pages, ``root`` is before the latter."""
-    values = {"title": title, "detail": detail, "address": address, "replica": None, "version": version()}
-    links = [(*each, False) for each in nav]
-    return environment().get_template("error.html.j2").render(values, nav=links, root=root)
+def etag_of(body: bytes) -> str:
+    """A weak validator of an answer.
 
-
-def _etag(body: bytes) -> str:
+    >>> etag_of(b"")
+    'W/"e3b0c44298fc1c149afbf4c8996fb924"'
+    """
     return f'W/"{hashlib.sha256(body).hexdigest()[:32]}"'
 
 
 @cache
 def environment() -> Environment:
     """The templates of the pages; every value in them is escaped."""
-    loader = PackageLoader("monitor.service", "templates")
-    found = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    found.trim_blocks = found.lstrip_blocks = True
-    found.globals.update(words=words, count_of=count_of, percent=percent, label_path=label_path)
-    found.globals.update(state_words={state.value: words for state, words in STATE_WORDS.items()})
+    found = templates_of("monitor.service")
+    found.globals.update(percent=percent, label_path=label_path, state_words=STATE_WORDS)
     return found
 
 

@@ -9,11 +9,9 @@ from typing import Any
 from monitor.core import documents
 from monitor.core.records import Delivery, Incident, IncidentEvent
 from monitor.core.wording import duration
-from monitor.history.errors import Ambiguous, NotFound
 from monitor.report.csv_table import Table
 from monitor.service.pages.base import Page, PageContent, PageContext
 from monitor.service.pages.incidents import line_of, what_of
-from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.story.gather import Teller
 from monitor.story.incident import event_words, state_words
 from monitor.story.label import story_lines
@@ -22,11 +20,8 @@ MESSAGES_SHOWN = 60
 
 
 def make(context: PageContext) -> PageContent:
-    """The incident of that id. Raises RequestRefused for an unknown one."""
-    try:
-        incident = context.store.incident(context.text("id"))
-    except (NotFound, Ambiguous) as error:
-        raise RequestRefused(ProblemReason.NOT_FOUND, str(error)) from None
+    """The incident of that id. Raises NotFound or Ambiguous for an unknown one."""
+    incident = context.store.incident(context.text("id"))
     story = None if incident.is_of_monitor else Teller(context.store, context.config, context.now).of_incident(incident)
     events = context.store.incident_events(incident.id)
     found = context.store.thread(incident.root) if incident.root else []
