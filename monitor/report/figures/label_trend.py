@@ -22,13 +22,19 @@ _WEEKS_NAMED = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Flag:
-    """An event: its time, its number, its short name, and its text."""
+class LabelEvent:
+    """An event of a label: its time and kind, its text, who caused it, its link ("": none), its number on the axis.
+
+    ``name`` is what stands on the axis, "" if that is the text.
+    """
 
     at: datetime
-    number: int
-    name: str
+    kind: str
     text: str
+    by: str = ""
+    link: str = ""
+    number: int = 0
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,9 @@ class Span:
     text: str
 
 
-def label_trend(trend: Trend, lanes: Mapping[str, Iterable[Span]], flags: Sequence[Flag], end: datetime) -> Markup:
+def label_trend(
+    trend: Trend, lanes: Mapping[str, Iterable[Span]], events: Sequence[LabelEvent], end: datetime
+) -> Markup:
     """The trend up to ``end``, the end of its newest week, and below it ``lanes`` of spans by name.
 
     A week says its numbers where a pointer rests on it, and so does a span.
@@ -55,7 +63,7 @@ def label_trend(trend: Trend, lanes: Mapping[str, Iterable[Span]], flags: Sequen
     plot = Plot(LEFT, TOP, WIDTH - LEFT - RIGHT, TALL, x0, x1, scale.low, scale.high)
     parts = [plot.bar(low, high, "hit", point_words(point)) for point, (low, high) in zip(points, edges, strict=True)]
     parts += trend_lines(trend, plot, middle)
-    parts += _flags(plot, flags)
+    parts += _flags(plot, events)
     below = plot
     for place, (name, spans) in enumerate(lanes.items()):
         below = Plot(LEFT, TOP + TALL + 8 + place * (LANE + 4), plot.width, LANE, x0, x1, 0.0, 1.0)
@@ -68,14 +76,14 @@ def label_trend(trend: Trend, lanes: Mapping[str, Iterable[Span]], flags: Sequen
     return figure(WIDTH, below.top + below.height + 20, parts, told)
 
 
-def _flags(plot: Plot, flags: Sequence[Flag]) -> Iterator[str]:
+def _flags(plot: Plot, events: Sequence[LabelEvent]) -> Iterator[str]:
     """A line at each time with events; above it, in the first line with room, its number and name, else its number."""
     free = [0.0] * ROWS_OF_NAMES
-    for at, same in groupby(flags, key=lambda flag: _inside(flag.at, plot)):
+    for at, same in groupby(events, key=lambda event: _inside(event.at, plot)):
         here = list(same)
-        yield plot.upright(at, "flag", "; ".join(flag.text for flag in here))
+        yield plot.upright(at, "flag", "; ".join(f"{event.kind}: {event.text}" for event in here))
         number = f"{here[0].number}" if len(here) == 1 else f"{here[0].number}–{here[-1].number}"
-        for named in (f"{number} {here[0].name[:LONGEST]}", number):
+        for named in (f"{number} {(here[0].name or here[0].text)[:LONGEST]}", number):
             width = LETTER * len(named)
             left = min(plot.x(at), WIDTH - RIGHT - width)
             row = next((row for row in range(ROWS_OF_NAMES) if free[row] <= left), None)

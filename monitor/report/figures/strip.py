@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from markupsafe import Markup, escape
 
 HEIGHT = 10
 
 
-def strip(states: Sequence[str], names: Sequence[str], words: Mapping[str, str]) -> Markup:
+def strip(states: Sequence[str], names: Sequence[str], words: Mapping[Any, str]) -> Markup:
     """One cell for each week; ``states`` are "" where a week has none, ``words`` say what a state means.
 
     Weeks in a row of one state are one box with their names. The strip is as wide as its place.
@@ -29,7 +30,7 @@ def strip(states: Sequence[str], names: Sequence[str], words: Mapping[str, str])
     return Markup(head).format(max(len(states), 1), HEIGHT, told) + Markup(boxes) + Markup("</svg>")  # noqa: S704 - made here
 
 
-def in_words(states: Sequence[str], names: Sequence[str], words: Mapping[str, str]) -> str:
+def in_words(states: Sequence[str], names: Sequence[str], words: Mapping[Any, str]) -> str:
     """The strip in a sentence, for those who cannot see it: how many weeks are in which state.
 
     >>> in_words(["fine", "fine", "unsafe"], ["W1", "W2", "W3"], {"fine": "fine", "unsafe": "must not act alone"})

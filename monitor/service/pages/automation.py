@@ -11,10 +11,9 @@ from monitor.core.records import SwitchEvent, SwitchState, Window
 from monitor.history.values import ANY
 from monitor.report.csv_table import Table
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
-from monitor.service.pages.work import Month, steps_of, work_by_month
+from monitor.service.pages.work import Work, steps_of, work_by_month
 from monitor.story.switch import SwitchStory
 
-Key = tuple[str, str | None]
 SPANS = {"13": 13, "26": 26, "52": 52}
 CHANGES_SHOWN = 100
 LEASE_ENDED = "lease ended"
@@ -35,13 +34,13 @@ def make(context: PageContext) -> PageContent:
     lines, chosen = _switches(context), context.choice("weeks", SPANS, "26")
     weeks = context.weeks(SPANS[chosen])[::-1]
     source, label = context.text("source"), context.text("label")
-    months = work_by_month(context, weeks, _labels(context, source, label)) if weeks else []
+    months = work_by_month(context, weeks, _labels(context, source, label)) if weeks else {}
     changes = _changes(context, weeks, source, label)
     values = {
         "lines": lines, "spans": SPANS, "weeks": chosen, "source": source, "label": label,
-        "sources": tuple(context.config.sources), "months": months[::-1],
+        "sources": tuple(context.config.sources), "months": list(months.items())[::-1],
         "shows_until": lambda event: _shows_until(context, event),
-        "costs": any(month.work.priced or month.work.spared for month in months), "changes": changes[:CHANGES_SHOWN],
+        "costs": any(work.priced or work.spared for work in months.values()), "changes": changes[:CHANGES_SHOWN],
         "more_changes": max(0, len(changes) - CHANGES_SHOWN), "has_switch": source in context.config.sources,
         "enable": context.choice("switch", ("disable", "enable"), _likely(lines, source, label)) == "enable",
     }  # fmt: skip
@@ -117,10 +116,10 @@ def _table(lines: Sequence[SwitchTableRow]) -> Table:
     )  # fmt: skip
 
 
-def _work_table(months: Sequence[Month]) -> Table:
+def _work_table(months: Mapping[str, Work]) -> Table:
     records = [
-        {**asdict(month.work), "month": month.name, "low": month.work.limits[0], "high": month.work.limits[1]}
-        for month in months
+        {**asdict(work), "month": month, "low": work.limits[0], "high": work.limits[1]}
+        for month, work in months.items()
     ]
     return Table.of(
         records, "month", "predicted", "could_have_acted=eligible", "acted", "wrong_actions=wrong",

@@ -37,14 +37,6 @@ class IncidentLine:
         return Subject(self.incident.source, self.incident.label).name
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentRow:
-    """One subject: its newest incident, an open one first, and its earlier ones."""
-
-    line: IncidentLine
-    earlier: Sequence[IncidentLine]
-
-
 def make(context: PageContext) -> PageContent:
     """The incidents of the span, those that are open first."""
     weeks = SPANS[context.choice("weeks", SPANS, "52")]
@@ -83,12 +75,12 @@ def _place(line: IncidentLine) -> tuple[bool, int, float, str]:
     return not line.incident.is_open, severity, -line.incident.opened_at.timestamp(), line.about
 
 
-def _rows(lines: Sequence[IncidentLine]) -> list[IncidentRow]:
-    """A row for each subject and kind, in the order of their first lines."""
+def _rows(lines: Sequence[IncidentLine]) -> list[list[IncidentLine]]:
+    """The lines of each subject and kind, in the order of the first: its newest incident, then its earlier ones."""
     by_subject: dict[str, list[IncidentLine]] = {}
     for line in lines:
         by_subject.setdefault(line.incident.fingerprint, []).append(line)
-    return [IncidentRow(first, earlier) for first, *earlier in by_subject.values()]
+    return list(by_subject.values())
 
 
 def line_of(incident: Incident, stories: Mapping[Key, str]) -> IncidentLine:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,7 +23,7 @@ from monitor.report.csv_table import Table
 from monitor.report.data import AS_A_WHOLE
 from monitor.report.expected import MEASURED, sentence
 from monitor.report.explanation import Explanation, explain
-from monitor.report.figures.label_trend import Flag, Span, label_trend
+from monitor.report.figures.label_trend import LabelEvent, Span, label_trend
 from monitor.report.figures.panels import histogram_svg, reliability_svg, score_bars
 from monitor.report.figures.reliability import Reliability, reliability_beside
 from monitor.report.figures.trend import Trend
@@ -38,22 +38,6 @@ SEGMENTS = 24
 _SWITCHED = frozenset({*CHANGES, "segment_held"})
 _SEVERITIES = ("critical", "warning", "info")
 _OUTCOMES = ("breach", "unconfirmed", "not_evaluated", "ok")
-
-
-@dataclass(frozen=True, slots=True)
-class LabelEvent:
-    """An event of a label: its time and kind, its text, who caused it, its link ("": none), its number on the axis.
-
-    ``name`` is what stands on the axis, "" if that is the text.
-    """
-
-    at: datetime
-    kind: str
-    text: str
-    by: str
-    link: str = ""
-    number: int = 0
-    name: str = ""
 
 
 def make(context: PageContext) -> PageContent:
@@ -118,15 +102,15 @@ def _incident(context: PageContext, subject: Subject) -> Incident | None:
 
 def _truths(history: LabelHistory) -> str:
     """The label maturity of the week shown; "" where the source does not count rows without a truth."""
-    start, (source, label) = history.week.start, (history.subject.source, history.subject.label)
-    found = history.context.store.maturities("weekly", source, since=start, until=start).get((start, label))
+    start = history.week.start
+    known = history.store.maturities("weekly", history.subject.source, since=start, until=start)
+    found = known.get((start, history.subject.label))
     return "" if found is None else maturity_words(found)
 
 
 def _explained(history: LabelHistory) -> list[Explanation]:
     """Every verdict of the week shown with its explanation, the worst first."""
-    source, label, start = history.subject.source, history.subject.label, history.week.start
-    verdicts = history.context.store.verdicts(schedule="weekly", source=source, label=label, window_start=start)
+    verdicts = [verdict for verdict in history.verdicts if verdict.window.start == history.week.start]
     versions = {baseline.version: baseline for baseline in history.baselines}
 
     def place(verdict: Verdict) -> tuple[int, int, str]:
@@ -153,28 +137,21 @@ def _series_name(series: Series) -> str:
 
 
 def _drawn(history: LabelHistory, trend: Trend, events: Sequence[LabelEvent]) -> Markup:
-    shown = history.windows
-    flags = [
-        Flag(e.at, e.number, e.name or e.text, f"{e.kind}: {e.text}")
-        for e in events
-        if shown[0].start <= e.at <= shown[-1].end
-    ]
-    lanes = {"state": list(_states(history)), "automation": list(_spans(history))}
-    return label_trend(trend, lanes, flags, shown[-1].end)
+    end, lanes = history.week.end, {"state": list(_states(history)), "automation": list(_spans(history))}
+    return label_trend(trend, lanes, [event for event in events if event.at <= end], end)
 
 
 def _states(history: LabelHistory) -> Iterator[Span]:
     """The state of the label in each week in which it was judged."""
-    source, label, shown = history.subject.source, history.subject.label, history.windows
-    for each in history.context.store.diagnoses_of(source, label, since=shown[0].start):
+    for each in history.store.diagnoses_of(*history.about, since=history.windows[0].start):
         window, state = each.window, each.state
-        if window.schedule == "weekly" and window.start <= shown[-1].start:
+        if window.schedule == "weekly" and window.start <= history.week.start:
             yield Span(window.start, window.end, state.value, f"{window.name}: {STATE_WORDS[state]}")
 
 
 def _on(history: LabelHistory, start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
     """When automation was on: for the label, or for one label of the source or more."""
-    (source, label), store = (history.subject.source, history.subject.label), history.context.store
+    (source, label), store = history.about, history.store
     gates = store.gate_events()
     if label is not None:
         return on_spans(store.switch_events(source, label), store.switch_events(source, None), gates, start, end)
@@ -185,16 +162,15 @@ def _on(history: LabelHistory, start: datetime, end: datetime) -> list[tuple[dat
 
 def _spans(history: LabelHistory) -> Iterator[Span]:
     """The state of automation over the weeks: off, on, or on except for some scores or segments."""
-    start, end = history.windows[0].start, min(history.windows[-1].end, history.context.now)
-    source, label, store = history.subject.source, history.subject.label, history.context.store
-    steps, zone = store.switch_events(source, label), history.context.config.zone
+    start, end = history.windows[0].start, min(history.week.end, history.context.now)
+    steps, zone = history.store.switch_events(*history.about), history.context.config.zone
 
     def span_text(what: str, since: datetime, until: datetime) -> str:
         return f"{what} from {words.moment_text(since, zone)} to {words.moment_text(until, zone)}"
 
     yield Span(start, end, "isoff", span_text("off where nothing else is said,", start, end))
-    for since, until in _on(history, start, end):
-        yield Span(since, until, "ison", span_text("on" if label else "on for some labels or all", since, until))
+    on = "on" if history.subject.label else "on for some labels or all"
+    yield from (Span(*times, "ison", span_text(on, *times)) for times in _on(history, start, end))
     for step, following in zip(steps, [*(each.at for each in steps[1:]), end], strict=False):
         closed = [segment_name(*each.segment) for each in step.segments if each.off_from is not None]
         closed += [f"scores {ranges_text(step.blocked)}"] if step.blocked else []
@@ -205,13 +181,12 @@ def _spans(history: LabelHistory) -> Iterator[Span]:
 
 def _events(history: LabelHistory) -> list[LabelEvent]:
     """The timeline, incidents, and changes of the label's own switch, oldest first, numbered."""
-    source, label, store = history.subject.source, history.subject.label, history.context.store
-    since, until = history.windows[0].start, history.windows[-1].end
+    store, since, until = history.store, history.windows[0].start, history.week.end
     until = until if history.context.text("week") else max(until, history.context.now)
-    found = [_timeline_event(e) for e in store.timeline(source, label, since=since, until=until)]
-    for incident in store.incidents_of_label(source, label, since=since):
+    found = [_timeline_event(e) for e in store.timeline(*history.about, since=since, until=until)]
+    for incident in store.incidents_of_label(*history.about, since=since):
         found += _incident_events(incident, history.context.request.root)
-    own = store.switch_events(source, label)
+    own = store.switch_events(*history.about)
     changes = [*(e for e in own if e.kind in _SWITCHED), *store.gate_events()]
     found += [_switch_event(e) for e in changes]
     found += [LabelEvent(at, "automation", "lease ended", "") for at in lease_ends(own, until)]
@@ -255,8 +230,8 @@ def _segments(history: LabelHistory) -> list[tuple[str, str, float | None, int]]
 
 
 def _segment_numbers(history: LabelHistory, shown: Sequence[Window]) -> Sequence[Any]:
-    starts, (source, label) = [window.start for window in shown], (history.subject.source, history.subject.label)
-    return history.context.store.segment_numbers(starts, source, label, "ece", schedule="weekly")
+    starts = [window.start for window in shown]
+    return history.store.segment_numbers(starts, *history.about, "ece", schedule="weekly")
 
 
 # As tables

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from monitor.config.model import Rule, SourceConfig
 from monitor.config.rule_sources import rules_on
@@ -14,6 +15,7 @@ from monitor.core.page_paths import drift_file, drift_path
 from monitor.core.records import Estimate, Interval, ShiftResult, Subject, Verdict, Where, Window
 from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.history.readings import COUNTS_REMOVED
+from monitor.history.store import Store
 from monitor.metrics.registry import METRICS
 from monitor.report.compared_baseline import ComparedBaseline, compared_baseline
 from monitor.report.expected import MEASURED
@@ -38,6 +40,21 @@ class LabelHistory:
     """Those of the trend, oldest first; the last is the week shown."""
 
     @property
+    def store(self) -> Store:
+        """The history."""
+        return self.context.store
+
+    @property
+    def about(self) -> tuple[str, str | None]:
+        """Its source and its name."""
+        return self.subject.source, self.subject.label
+
+    @property
+    def of_weeks(self) -> dict[str, Any]:
+        """What selects its weekly evaluations in the history."""
+        return {"schedule": "weekly", "source": self.subject.source, "label": self.subject.label}
+
+    @property
     def week(self) -> Window:
         """The week shown."""
         return self.windows[-1]
@@ -60,35 +77,33 @@ class LabelHistory:
     @cached_property
     def rules(self) -> list[Rule]:
         """The weekly rules on the label."""
-        return rules_on(self.context.config, "weekly", self.subject.source, self.subject.label)
+        return rules_on(self.context.config, "weekly", *self.about)
 
     @cached_property
     def verdicts(self) -> list[Verdict]:
         """All current verdicts."""
-        source, label, span = self.subject.source, self.subject.label, (self.windows[0].start, self.week.start)
-        return self.context.store.verdicts(schedule="weekly", source=source, label=label, between=span)
+        return self.store.verdicts(**self.of_weeks, between=(self.windows[0].start, self.week.start))
 
     @cached_property
     def estimates(self) -> list[Estimate]:
         """All estimates of the week shown."""
-        source, label = self.subject.source, self.subject.label
-        return self.context.store.estimates(schedule="weekly", source=source, label=label, window_start=self.week.start)
+        return self.store.estimates(**self.of_weeks, window_start=self.week.start)
 
     @cached_property
     def baselines(self) -> list[Baseline]:
         """Every version of its baseline, the newest last."""
-        return sorted(self.context.store.baselines(self.subject.source, self.subject.label), key=lambda b: b.version)
+        return sorted(self.store.baselines(*self.about), key=lambda b: b.version)
 
     @cached_property
     def compared(self) -> ComparedBaseline | None:
         """The newest version of its baseline that the week shown may be compared with."""
-        source, store = self.subject.source, self.context.store
 
         def of_source(version: int) -> dict[str | None, Baseline]:
-            return {each.label: each for each in store.baselines(source, version=version)}
+            return {each.label: each for each in self.store.baselines(self.subject.source, version=version)}
 
+        settings = self.store.settings_of("weekly", self.week.start, self.subject.source)
         return compared_baseline(
-            self.baselines, self.counts, store.settings_of("weekly", self.week.start, source), self.source,
+            self.baselines, self.counts, settings, self.source,
             self.context.config.evaluation, of_source=of_source,
         )  # fmt: skip
 
@@ -99,26 +114,16 @@ class LabelHistory:
         watched: list[Series] = [(metric, where) for metric, where in named if metric is not None and metric in METRICS]
         series = list(dict.fromkeys((*(STANDARD if self.has_scores else OF_NUMBERS), *watched)))
         beside = [MEASURED[each] for each in series if each in MEASURED]
-        found = self.context.store.grid_numbers(
-            [window.start for window in self.windows],
-            self.subject.source,
-            [self.subject.label],
-            [*series, *beside],
-            schedule="weekly",
-        )
         at = {window.start: window for window in self.windows}
+        source, label = self.about
+        found = self.store.grid_numbers(list(at), source, [label], [*series, *beside], schedule="weekly")
         estimates = [
             Estimate(
-                self.subject,
-                at[row.window_start],
-                row.metric,
-                row.population,
-                Interval(row.value, row.low, row.high, None),
-                row.n,
-                0.0,
+                self.subject, at[row.window_start], row.metric, row.population,
+                Interval(row.value, row.low, row.high, None), row.n, 0.0,
             )
             for row in found
-        ]
+        ]  # fmt: skip
         verdicts, compared = self.verdicts, self.compared
         trends = [
             trend_data(
@@ -135,13 +140,13 @@ class LabelHistory:
         return self._counts(self.week)
 
     def _counts(self, window: Window) -> Counts | None:
-        found = self.context.store.counts_of("weekly", window.start, self.subject.source, self.subject.label)
+        found = self.store.counts_of("weekly", window.start, *self.about)
         return found if found is not None and found.rows else None
 
     @property
     def counts_removed(self) -> bool:
         """Whether the counts of the week shown were removed because they are old."""
-        reading = self.context.store.load_reading("weekly", self.week.start, self.subject.source)
+        reading = self.store.load_reading("weekly", self.week.start, self.subject.source)
         return reading is not None and reading.state == COUNTS_REMOVED
 
     @cached_property
@@ -164,7 +169,7 @@ class LabelHistory:
     @cached_property
     def shifts(self) -> tuple[list[ShiftResult], list[ShiftFinding]]:
         """Its shift tests of the week shown, and those that found a shift; all tests of its source are one family."""
-        every = self.context.store.shifts("weekly", self.week.start, self.subject.source)
+        every = self.store.shifts("weekly", self.week.start, self.subject.source)
         found = findings(every, self.context.config.evaluation.false_discovery_rate)
         return (
             [shift for shift in every if shift.subject == self.subject],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
@@ -20,17 +20,7 @@ from monitor.story.sources import source_stories
 
 TOLD, EVENTS_SHOWN = 50, 40
 """How many labels of a group are told in full, and how many events; the others are in the CSV."""
-WORDS = {state.value: words for state, words in STATE_WORDS.items()}
 Key = tuple[str, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class OverviewRow:
-    """One label: its story, and its strip of weeks; ``people`` is who took its incident."""
-
-    story: LabelStory
-    drawn: Markup
-    people: str = ""
 
 
 def make(context: PageContext) -> PageContent:
@@ -39,13 +29,13 @@ def make(context: PageContext) -> PageContent:
     shown = [] if week is None else _shown(context, weeks, week)
     states = _states(context, shown)
     stories = [] if week is None else [each for each in teller(context, week).of_all() if _fits(context, each)]
-    rows = [_row(each, states, [window.name for window in shown]) for each in stories]
-    groups = {state.value: [row for row in rows if _group(row.story) is state] for state in DiagnosisState}
+    groups = {state.value: [story for story in stories if _group(story) is state] for state in DiagnosisState}
     events = _events(context, shown)
-    counted = {name: sum(row.story.label is not None for row in of) for name, of in groups.items()}
+    counted = {name: sum(story.label is not None for story in of) for name, of in groups.items()}
     values = {
         "week": week, "weeks": [window.name for window in weeks], "groups": groups, "range": context.range_name(),
-        "ranges": RANGES, "told_most": TOLD, "shown": shown, "total": len(rows),
+        "ranges": RANGES, "told_most": TOLD, "shown": shown, "total": len(stories),
+        "people": people_words, "drawn": partial(_drawn, states, [window.name for window in shown]),
         "counted": counted, "sources": source_stories(_runs(context), context.config.sources, context.now),
         "of_monitor": [(each.id, what_of(each, {})) for each in _of_monitor(context)],
         "events": events[:EVENTS_SHOWN], "hidden_events": max(0, len(events) - EVENTS_SHOWN),
@@ -88,9 +78,8 @@ def _states(context: PageContext, shown: Sequence[Window]) -> dict[Key, list[str
     return states
 
 
-def _row(story: LabelStory, states: Mapping[Key, Sequence[str]], names: Sequence[str]) -> OverviewRow:
-    mine = states.get((story.source, story.label), [""] * len(names))
-    return OverviewRow(story, strip(mine, names, WORDS), "" if story.incident is None else people_words(story.incident))
+def _drawn(states: Mapping[Key, Sequence[str]], names: Sequence[str], story: LabelStory) -> Markup:
+    return strip(states.get((story.source, story.label), [""] * len(names)), names, STATE_WORDS)
 
 
 def _runs(context: PageContext) -> list[Mapping[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from itertools import groupby
 from math import sqrt
 
 from monitor.automation.as_of import Key, by_switch, on_spans
@@ -51,25 +50,16 @@ class Work:
         return self.avoided - sqrt(self.spread), self.avoided + sqrt(self.spread)
 
 
-@dataclass(frozen=True, slots=True)
-class Month:
-    """The work of the weeks that begin in one month."""
-
-    name: str
-    work: Work
-
-
-def work_by_month(context: PageContext, weeks: Sequence[Window], labels: Mapping[str, Sequence[str]]) -> list[Month]:
-    """The work of ``labels`` (by source) in ``weeks``, oldest first."""
-    zone, sums = context.config.zone, [Work() for _ in weeks]
+def work_by_month(
+    context: PageContext, weeks: Sequence[Window], labels: Mapping[str, Sequence[str]]
+) -> dict[str, Work]:
+    """The month in which weeks begin -> the work of ``labels`` (by source) in these ``weeks``, oldest first."""
+    months = [f"{week.start.astimezone(context.config.zone):%b %Y}" for week in weeks]
+    sums = dict.fromkeys(months, Work())
     for source, names in labels.items():
         for place, work in _of_source(context, source, names, weeks):
-            sums[place] += work
-    named = [(f"{week.start.astimezone(zone):%b %Y}", work) for week, work in zip(weeks, sums, strict=True)]
-    return [
-        Month(name, sum((work for _, work in group), Work()))
-        for name, group in groupby(named, key=lambda pair: pair[0])
-    ]
+            sums[months[place]] += work
+    return sums
 
 
 def _of_source(

@@ -12,7 +12,7 @@ from scipy.stats import binomtest
 from monitor.config.model import Rule
 from monitor.core.counts import bin_counts, counts_from_rows, equal_width_edges
 from monitor.core.records import Subject
-from monitor.report.figures.label_trend import Flag, label_trend
+from monitor.report.figures.label_trend import LabelEvent, label_trend
 from monitor.report.figures.panels import point_words, trend_svg
 from monitor.report.figures.reliability import reliability_data
 from monitor.report.figures.scale import BARS, Scale, sparkline
@@ -60,11 +60,14 @@ def test_a_sparkline_on_a_given_scale_clips_what_lies_outside() -> None:
 def test_events_have_their_names_above_the_trend_as_long_as_there_is_room_and_a_line_each() -> None:
     trend = trend_data("ece", "all", *history(STORIES[1], 101, SPANS)[:2], windows=SPANS, rules=RULES)
     at, end = SPANS[3].start, SPANS[-1].end
-    crowded = [Flag(at + timedelta(hours=k), 2 + k, f"version 2.{k}", f"told {k}") for k in range(4)]
-    drawn = str(label_trend(trend, {}, [Flag(SPANS[0].start, 1, "version 1.0", "first"), *crowded], end))
+    crowded = [
+        LabelEvent(at + timedelta(hours=k), "version", f"told {k}", number=2 + k, name=f"version 2.{k}")
+        for k in range(4)
+    ]
+    drawn = str(label_trend(trend, {}, [LabelEvent(SPANS[0].start, "version", "version 1.0", number=1), *crowded], end))
     names = ["1 version 1.0", "2 version 2.0", "3 version 2.1", "4 version 2.2"]
     assert re.findall(r"flagged[^>]*>([^<]+)<", drawn) == names
-    assert all(f"told {k}" in drawn for k in range(4))
+    assert all(f"version: told {k}" in drawn for k in range(4))
 
 
 def test_a_trend_has_a_point_for_every_window_also_where_nothing_was_estimated() -> None:
