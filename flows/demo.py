@@ -12,6 +12,7 @@ from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.problems import ConfigProblems
 from monitor.config.settings import SettingsError, load_settings
+from monitor.core.records import WrongRequest
 from monitor.demo import story
 from monitor.report.console import console
 
@@ -32,7 +33,7 @@ def main() -> int:
         settings = load_settings(os.environ)
         load_config(settings.config)
         story.prepare(settings)
-    except (ConfigProblems, SettingsError, story.DemoRefused) as error:
+    except (ConfigProblems, SettingsError, WrongRequest) as error:
         print(error, file=sys.stderr)
         return 2
     print("Starting a Prefect server for the demo (about ten seconds) ...", file=sys.stderr, flush=True)

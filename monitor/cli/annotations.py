@@ -39,10 +39,7 @@ def add(
         _check_known(opened, source, label)
         when = cli.moment(at, opened.config) or utc_now()
         requested = notes.NewAnnotation(source, label, when, text, cli.who(by))
-        try:
-            stored, _ = notes.annotate(opened.store, requested, opened.clock)
-        except notes.AnnotationRefused as refused:
-            raise cli.UsageError(str(refused)) from refused
+        stored, _ = notes.annotate(opened.store, requested, opened.clock)
         at_text = cli.stated(stored.at, opened.config.zone)
     cli.say(f"noted as {stored.id} at {at_text}: {Subject(source, label).name}")
 
@@ -96,10 +93,7 @@ def remove_command(
 ) -> None:
     """Take an annotation away from every axis. It stays stored with who removed it, when and why."""
     with cli.monitor(reads=False) as opened:
-        try:
-            removed, already = notes.remove(opened.store, id, by=cli.who(by), reason=reason, clock=opened.clock)
-        except notes.AnnotationRefused as refused:
-            raise cli.UsageError(str(refused)) from refused
+        removed, already = notes.remove(opened.store, id, by=cli.who(by), reason=reason, clock=opened.clock)
     cli.say(f"{removed.id}: {'already removed by ' + str(removed.removed_by) if already else 'removed'}")
 
 

@@ -14,9 +14,9 @@ from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core.records import Window
 from monitor.core.wording import clean, count_of
-from monitor.operations.audit import LabelPlan, NothingToPlan, draw, plan, sheet_of
+from monitor.operations.audit import LabelPlan, draw, plan, sheet_of
 from monitor.operations.import_audit import import_audit, rows_of_file
-from monitor.warehouse.audit_table import AuditTableFailed, add_drawn, filled_rows
+from monitor.warehouse.audit_table import add_drawn, filled_rows
 
 audit_app = typer.Typer(no_args_is_help=True, help="Truth for what acts alone: how many items to check, and which.")
 cli.app.add_typer(audit_app, name="audit")
@@ -66,10 +66,7 @@ def _planned(
     monitor: Monitor, source: str | None, window: Window, fall: float, weeks: int, checks: int | None
 ) -> dict[str, list[LabelPlan]]:
     names = _sources(monitor.config, source, checks)
-    try:
-        return {name: plan(monitor, name, window, fall, weeks=weeks, total=checks) for name in names}
-    except NothingToPlan as error:
-        raise cli.fail(str(error)) from error
+    return {name: plan(monitor, name, window, fall, weeks=weeks, total=checks) for name in names}
 
 
 def _sources(config: Config, source: str | None, checks: int | None) -> list[str]:
@@ -104,12 +101,9 @@ def draw_command(
     with cli.monitor() as opened:
         window = cli.window_of(opened.config, "weekly", week)
         names = _sources(opened.config, source, checks)
-        try:
-            parts = (draw(opened, n, window, fall, weeks=weeks, total=checks, each=each, seed=seed) for n in names)
-            drawn = [item for part in parts for item in part]
-            new = 0 if table is None else add_drawn(opened.settings, table, drawn, window)
-        except (NothingToPlan, AuditTableFailed) as error:
-            raise cli.fail(str(error)) from error
+        parts = (draw(opened, n, window, fall, weeks=weeks, total=checks, each=each, seed=seed) for n in names)
+        drawn = [item for part in parts for item in part]
+        new = 0 if table is None else add_drawn(opened.settings, table, drawn, window)
     if out is not None:
         cli.write(out, sheet_of(drawn, window))
     known = sum(item.stated is not None for item in drawn)
@@ -149,8 +143,6 @@ def import_command(
                     stored, undecided, refused = import_audit(opened, source, rows_of_file(lines))
             elif table is not None:
                 stored, undecided, refused = import_audit(opened, source, filled_rows(opened.settings, table, source))
-        except AuditTableFailed as error:
-            raise cli.fail(str(error)) from error
         except (OSError, ValueError, csv.Error) as error:
             raise cli.fail(f"{file} cannot be imported: {error}") from error
     for place, why in refused:

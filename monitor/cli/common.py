@@ -37,7 +37,7 @@ from monitor.config.unknown_variables import unknown_variables
 from monitor.context import Monitor, utc_now
 from monitor.core.files import write_whole
 from monitor.core.process_environment import system_user
-from monitor.core.records import Schedule, Window
+from monitor.core.records import Refused, Schedule, Window, WrongRequest
 from monitor.core.redaction import error_text, hide_at_the_edge, without_secrets
 from monitor.core.windows import FIRST_YEAR, LAST_YEAR, WindowError, last_ready, named
 from monitor.core.wording import clean
@@ -190,8 +190,7 @@ def print_json(document: Any) -> None:
     typer.echo(json.dumps(document, indent=1, allow_nan=False))
 
 
-class UsageError(Exception):
-    """Wrong arguments on the command line; the message says what to write."""
+UsageError = WrongRequest
 
 
 def cells(*texts: str) -> list[Text]:
@@ -246,9 +245,9 @@ def plain_errors() -> Iterator[None]:
         raise typer.Exit(USAGE) from problems
     except (SettingsError, WrongStoreAddress, WrongWarehouseAddress) as error:
         raise fail(str(error), USAGE, then="calmon check") from error
-    except (WindowError, UsageError) as error:
+    except WrongRequest as error:
         raise fail(str(error), USAGE) from error
-    except HistoryError as error:
+    except (HistoryError, Refused) as error:
         raise fail(str(error)) from error
     except (RelationError, WarehouseFailed) as error:
         raise fail(str(error), then="calmon check") from error

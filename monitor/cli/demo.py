@@ -32,10 +32,7 @@ def demo() -> None:
         moved = not (os.environ.get("CALMON_CONFIG") or settings.config.exists())
         if moved:
             _enter_a_folder_of_its_own()
-        try:
-            _print_story(settings)
-        except story.DemoRefused as error:
-            raise cli.fail(str(error), cli.USAGE) from error
+        _print_story(settings)
     if moved:
         cli.say(f"All of it is in the folder {FOLDER}; before these commands: cd {FOLDER}")
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from monitor.cli import common as cli
 from monitor.core.records import Schedule
 from monitor.core.wording import clean
-from monitor.operations.examples import Examples, NoSuchRows, document, examples, source_of
+from monitor.operations.examples import Examples, document, examples, source_of
 from monitor.report.console import plain_table
 from monitor.warehouse.examples import ExampleQuery
 
@@ -49,10 +49,7 @@ def examples_command(
     with cli.monitor(writes=False) as opened:
         cli.check_source(opened.config, source)
         window = cli.window_of(opened.config, schedule, date or week)
-        try:
-            found = examples(opened, source_of(opened.store, opened.config, source, label, window), window, query)
-        except NoSuchRows as error:
-            raise cli.UsageError(str(error)) from error
+        found = examples(opened, source_of(opened.store, opened.config, source, label, window), window, query)
         if json_output:
             cli.print_json(document(found))
         else:

@@ -20,9 +20,8 @@ from monitor.core.records import SCHEDULES, SEVERITY_RANK, Estimate, Interval, S
 from monitor.core.windows import WindowError, first_day, nominal, run_command
 from monitor.metrics.names import CONTRACT, metric_named
 from monitor.metrics.registry import METRICS
-from monitor.operations.further_tables import NothingToCompare, further_tables
+from monitor.operations.further_tables import further_tables
 from monitor.operations.missed import missed_windows
-from monitor.operations.recalibrate import NothingToFit
 from monitor.operations.write_report import report_of
 from monitor.recalibration.gain import METRIC_OF
 from monitor.report.data import AS_A_WHOLE, ReportData, nothing_of, only
@@ -240,10 +239,7 @@ def _print_more(opened: Monitor, data: ReportData, window: Window, *, json_outpu
     """The further tables of each subject, as tables or as JSON."""
     document = []
     for report in data.subjects:
-        try:
-            elements = further_tables(opened, report.subject, window)
-        except (NothingToFit, NothingToCompare) as error:
-            raise cli.fail(str(error)) from error
+        elements = further_tables(opened, report.subject, window)
         tables = [{"title": one.title, "head": one.head, "rows": [_row(row) for row in one.rows]} for one in elements]
         document.append({"source": report.subject.source, "label": report.subject.label, "tables": tables})
         if not json_output:

@@ -9,7 +9,6 @@ import typer
 from monitor.cli import common as cli
 from monitor.core.records import Subject
 from monitor.core.wording import clean
-from monitor.operations.change_switch import ChangeRefused
 from monitor.operations.rename_label import Rename, rename_label
 from monitor.story.gather import Teller
 from monitor.story.incident import state_words
@@ -39,10 +38,7 @@ def rename(
     cli.check_reason(reason)
     with cli.monitor() as opened:
         cli.check_source(opened.config, source)
-        try:
-            changed = rename_label(opened, Rename(source, old, new, cli.who(by), reason))
-        except ChangeRefused as refused:
-            raise cli.UsageError(str(refused)) from refused
+        changed = rename_label(opened, Rename(source, old, new, cli.who(by), reason))
         switch = Teller.of(opened).switch(source, new)
         pinned = opened.store.baselines(source, new)[-1:]
     lines = [f"{Subject(source, old).name} is called {clean(new)} now"]

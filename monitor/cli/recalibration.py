@@ -18,7 +18,6 @@ from monitor.core.wording import count_of
 from monitor.history.store import Store
 from monitor.operations.recalibrate import (
     FittingRows,
-    NothingToFit,
     Recalibrated,
     from_baseline,
     from_windows,
@@ -26,9 +25,8 @@ from monitor.operations.recalibrate import (
     sources_with,
     weeks_of_trouble,
 )
-from monitor.operations.recalibrate_ranks import NothingToAsk, RecalibratedRanks, recalibrate_ranks
+from monitor.operations.recalibrate_ranks import RecalibratedRanks, recalibrate_ranks
 from monitor.recalibration.as_sql import as_sql
-from monitor.recalibration.fitting import CannotFit
 from monitor.recalibration.gain import ScoreQuality
 from monitor.recalibration.score_map import apply_one
 from monitor.report import words
@@ -81,11 +79,8 @@ def recalibrate_command(
         return
     with cli.store() as store:
         config = cli.configuration()
-        try:
-            material = rows_to_fit(store, config, source, label, week, weeks, baseline=baseline)
-            found = recalibrate(material, None if method == "auto" else method, config.evaluation)
-        except NothingToFit as error:
-            raise cli.fail(str(error)) from error
+        material = rows_to_fit(store, config, source, label, week, weeks, baseline=baseline)
+        found = recalibrate(material, None if method == "auto" else method, config.evaluation)
     automate_at = config.sources[material.subject.source].automate_from(label)
     if json_output:
         cli.print_json(_document(material, found))
@@ -110,10 +105,7 @@ def _of_ranks(
     with cli.monitor(writes=False) as opened:
         cli.check_source(opened.config, source)
         window = cli.window_of(opened.config, "weekly", week)
-        try:
-            found = recalibrate_ranks(opened, source, window, None if method == "auto" else method)
-        except (NothingToAsk, NothingToFit, CannotFit) as error:
-            raise cli.fail(str(error)) from error
+        found = recalibrate_ranks(opened, source, window, None if method == "auto" else method)
     if json_output:
         about = {"source": found.source, "week": window.name, "rows": found.score_map.rows, **asdict(found.gain)}
         cli.print_json(about | {"map": json.loads(found.score_map.to_json())})

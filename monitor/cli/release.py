@@ -17,7 +17,7 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.records import Annotation, Window
 from monitor.core.wording import clean
-from monitor.operations.annotate import AnnotationRefused, NewAnnotation, annotate
+from monitor.operations.annotate import NewAnnotation, annotate
 from monitor.operations.pin_baseline import Pinned, PinSummary, pin
 from monitor.report.words import measured
 
@@ -68,10 +68,7 @@ def _noted(opened: Monitor, source: str, version: str, at: datetime | None, by: 
     if stored is not None:
         undo = f"calmon annotations remove {stored.id} --reason 'wrong time'"
         raise cli.UsageError(f"it is noted at {cli.stated(stored.at, opened.config.zone)}; if that is wrong: {undo}")
-    try:
-        return annotate(opened.store, NewAnnotation(source, None, at or opened.clock(), text, by), opened.clock)[0]
-    except AnnotationRefused as refused:
-        raise cli.UsageError(str(refused)) from refused
+    return annotate(opened.store, NewAnnotation(source, None, at or opened.clock(), text, by), opened.clock)[0]
 
 
 def _weeks(opened: Monitor, at: datetime) -> tuple[list[Window], list[Window]]:

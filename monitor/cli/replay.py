@@ -16,17 +16,17 @@ from monitor.cli.thresholds import kept_document, print_kept
 from monitor.config.counting import settings_of
 from monitor.config.load import load_config
 from monitor.config.model import Config
-from monitor.core.records import Subject
+from monitor.core.records import Refused, Subject
 from monitor.core.wording import count_of, percent
 from monitor.evaluation.safe_scores import KeptFrom, kept_from
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
-from monitor.operations.recalibrate import FittingRows, NothingToFit, from_windows
+from monitor.operations.recalibrate import FittingRows, from_windows
 from monitor.operations.replay import model
 from monitor.operations.replay import replay as replaying
 from monitor.operations.replay.document import document, where_of
 from monitor.operations.replay.model import NEVER_READ, LeftOut, Missing, Opened, Pair, Replay, Seen, Side
-from monitor.operations.replay.plan import ReplayRefused, plan_of
+from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.results import only_of
 from monitor.report.console import plain_table
 from monitor.report.figures.scale import Scale, sparkline
@@ -71,10 +71,7 @@ def replay(
         end = cli.window_of(present, "weekly", last)
         if source is not None and source not in proposed.sources:
             cli.check_source(present, source)
-        try:
-            plan = plan_of(present, proposed, end, weeks, sources=None if source is None else [source])
-        except ReplayRefused as error:
-            raise cli.UsageError(str(error)) from error
+        plan = plan_of(present, proposed, end, weeks, sources=None if source is None else [source])
         history = Store.from_url(cli.settings().store_url.get_secret_value(), create=False)
         with history as store, bar(plan.total, "replay") as advance:
             found = replaying.replay(store, plan, advance)
@@ -109,7 +106,7 @@ def _kept(store: Store, config: Config, found: Replay, label: str) -> Iterator[t
         source = opened.incident.source
         try:
             rows = from_windows(store, Subject(source, label), span, settings_of(config.sources[source]))
-        except NothingToFit as error:
+        except Refused as error:
             cli.warn(f"what each score would have kept is not known: {error}")
         else:
             yield rows, kept_from(rows.counts, config, source, label)

@@ -11,7 +11,7 @@ import typer
 from monitor.alerting.health.issues import LISTENER_NOTE
 from monitor.alerting.slack.client import web_client
 from monitor.alerting.slack.outbox import drain, worker_id
-from monitor.alerting.slack.socket_mode import SocketModeResponder, SocketRefused, listen
+from monitor.alerting.slack.socket_mode import SocketModeResponder, listen
 from monitor.cli import common as cli
 from monitor.config.load import load_config
 from monitor.config.model import Config
@@ -52,13 +52,10 @@ def slack_command() -> None:
 
         buttons = Buttons(opened, SocketModeResponder(client), who.team_id, config=config, deliver=deliver)
         listens = f"calmon listens for buttons as {who.user} in {who.team}"
-        try:
-            listen(
-                app_token, client, buttons.handle, stop, connected=lambda: typer.echo(listens),
-                alive=lambda: _note_alive(opened),
-            )  # fmt: skip
-        except SocketRefused as error:
-            raise cli.fail(str(error)) from error
+        listen(
+            app_token, client, buttons.handle, stop, connected=lambda: typer.echo(listens),
+            alive=lambda: _note_alive(opened),
+        )  # fmt: skip
     typer.echo("calmon has stopped listening")
 
 

@@ -16,7 +16,7 @@ from monitor.evaluation.safe_scores import FromScore, KeptFrom, kept_from
 from monitor.inference.selective import OperatingPoint
 from monitor.operations.publish_thresholds import publish as publish_scores
 from monitor.operations.publish_thresholds import words_of
-from monitor.operations.recalibrate import FittingRows, NothingToFit
+from monitor.operations.recalibrate import FittingRows
 
 thresholds_app = typer.Typer(no_args_is_help=True, help="The scores from which labels act, and who published them.")
 automation_app.add_typer(thresholds_app, name="thresholds")
@@ -83,10 +83,7 @@ def advise(
         raise cli.fail("--must-be-right is a share between 0 and 1, like 0.95", cli.USAGE)
     with cli.store() as store:
         config = cli.configuration()
-        try:
-            rows = rows_to_fit(store, config, source, label, week, weeks)
-        except NothingToFit as error:
-            raise cli.fail(str(error)) from error
+        rows = rows_to_fit(store, config, source, label, week, weeks)
     found = kept_from(rows.counts, config, rows.subject.source, label, must_be_right)
     if json_output:
         cli.print_json(kept_document(rows, found))

@@ -28,6 +28,14 @@ LIMITING: frozenset[ActionKind] = frozenset({"limit_scores", "block_scores"})
 WHERES: tuple[Where, ...] = ("all", "predicted", "automated")
 
 
+class Refused(Exception):
+    """What somebody asked for cannot be done, and nothing was changed; the message says what to do instead."""
+
+
+class WrongRequest(Refused):
+    """It cannot be done as it was asked for: the message says what to ask for."""
+
+
 class Reason(StrEnum):
     """Why a verdict has its outcome. Each has a page ``docs/runbook/<value>.md``."""
 

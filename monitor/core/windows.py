@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
-from monitor.core.records import Schedule, Window
+from monitor.core.records import Schedule, Window, WrongRequest
 
 SETTLE = timedelta(hours=6)
 CATCH_UP = timedelta(weeks=4)
@@ -28,7 +28,7 @@ _DAY = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}")
 _WEEK = re.compile(r"([0-9]{4})-W([0-9]{2})")
 
 
-class WindowError(ValueError):
+class WindowError(WrongRequest):
     """The text does not name a window; the message says how to write one."""
 
 

@@ -23,14 +23,13 @@ from sqlalchemy.engine import make_url
 from monitor.config.settings import Settings
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.records import Window
+from monitor.core.records import Refused, Window, WrongRequest
 from monitor.core.wording import percent
 from monitor.demo.generator import DemoSummary, write_demo
 from monitor.demo.population import BASELINE_WEEKS, PLANTED, WEEKS
 from monitor.evaluation.safe_scores import floor_of, margin_of
 from monitor.inference.selective import lowest_safe
 from monitor.metrics.selective import looked_at
-from monitor.operations.audit import NothingToPlan
 from monitor.operations.audit import plan as plan_audit
 from monitor.operations.change_switch import change_switch, known_labels
 from monitor.report.console import plain_table
@@ -42,10 +41,6 @@ from monitor.story.window import needing
 MARKER = ".demo"
 FINE, FALL = ("tickets", "login"), 0.15
 WIDTH = 80
-
-
-class DemoRefused(Exception):
-    """The demo would overwrite a file that it did not make; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +79,14 @@ def plan_of(last: Window, zone: ZoneInfo) -> DemoPlan:
 def prepare(settings: Settings) -> Path:
     """Make room for the demo's files; returns the DuckDB file to write.
 
-    Raises DemoRefused where a warehouse or history exists that the demo did not make.
+    Raises WrongRequest where a warehouse or history exists that the demo did not make.
     """
     warehouse = _file_of(settings.warehouse_url.get_secret_value(), "duckdb", "CALMON_WAREHOUSE_URL")
     store = _file_of(settings.store_url.get_secret_value(), "sqlite", "CALMON_STORE_URL")
     markers = {path: path.with_name(path.name + MARKER) for path in (warehouse, store)}
     for path, marker in markers.items():
         if path.exists() and not marker.exists():
-            raise DemoRefused(
+            raise WrongRequest(
                 f"{path} is there and the demo has not made it, so it is left alone; point CALMON_WAREHOUSE_URL and "
                 "CALMON_STORE_URL to other files, or move it away"
             )
@@ -106,7 +101,7 @@ def prepare(settings: Settings) -> Path:
 def _file_of(url: str, dialect: str, variable: str) -> Path:
     found = make_url(url)
     if found.get_backend_name() != dialect or not found.database or found.database == ":memory:":
-        raise DemoRefused(f"the demo needs a {dialect} file in {variable}; unset it for the default")
+        raise WrongRequest(f"the demo needs a {dialect} file in {variable}; unset it for the default")
     return Path(found.database)
 
 
@@ -162,7 +157,7 @@ def _of_one_that_is_fine(monitor: Monitor, window: Window) -> str:
         return ""
     try:
         planned = plan_audit(monitor, source, window, FALL, weeks=4)
-    except NothingToPlan:
+    except Refused:
         return ""
     audit = next((each for each in planned if each.label == label), None)
     if audit is None:

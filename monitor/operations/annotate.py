@@ -8,14 +8,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from monitor.core.records import Annotation
+from monitor.core.records import Annotation, WrongRequest
 from monitor.history.store import Store
 
 LONGEST = 1000
 """The most characters of a text or a reason."""
 
 
-class AnnotationRefused(ValueError):
+class AnnotationRefused(WrongRequest):
     """Nothing is stored; the message says what is wrong."""
 
 

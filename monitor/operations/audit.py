@@ -15,16 +15,12 @@ from monitor.config.rule_sources import beside_wrong_truths
 from monitor.context import Monitor
 from monitor.core.audits import SHEET, AuditedItem, sheet_row
 from monitor.core.promises import Promise, promise_of
-from monitor.core.records import Window
+from monitor.core.records import Refused, Window
 from monitor.core.wording import clean
 from monitor.inference.sequential import evidence_needed, would_be_seen
 
 POWER = 0.8
 _MOST = 1_000_000
-
-
-class NothingToPlan(Exception):
-    """No audit can be planned or drawn; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +41,12 @@ class LabelPlan:
 
 
 def rule_of(config: Config, source: str) -> Rule:
-    """The rule whose evidence adds up over weeks, by which checks are planned. Raises :class:`NothingToPlan`."""
+    """The rule whose evidence adds up over weeks, by which checks are planned. Raises :class:`Refused`."""
     for rule in config.rules:
         asked = (rule.metric, rule.where, rule.scope) == ("overconfidence", "automated", "labels")
         if rule.accumulates and asked and rule.match.source in (None, source):
             return beside_wrong_truths(rule, config.sources[source])
-    raise NothingToPlan(
+    raise Refused(
         f"no rule of {clean(source)} adds up evidence: a plan needs one like lasting-overconfidence "
         "(metric: overconfidence, where: automated, condition: accumulated)"
     )
@@ -79,7 +75,7 @@ def plan(
     """What each label of a source needs so that a ``fall`` is seen within ``weeks``, or with ``total`` checks a week.
 
     Of a given total all labels see a fall after the same time, which is the shortest for the slowest of them. Raises
-    :class:`NothingToPlan` and reading errors.
+    :class:`Refused` and reading errors.
     """
     config = monitor.config
     reading = monitor.store.load_reading(window.schedule, window.start, source)
@@ -89,7 +85,7 @@ def plan(
         if label is not None and (promise := promise_of(counts.where("automated"))) is not None
     }
     if not acting:
-        raise NothingToPlan(
+        raise Refused(
             f"nothing is known of what acts alone in {clean(source)} {window.name}: "
             f"`calmon run weekly --week {window.name}` reads it"
         )
@@ -98,7 +94,7 @@ def plan(
     rows = {label: rows_to_see(each.promised, fall, rule.threshold, needed) for label, each in acting.items()}
     known = {label: count for label, count in rows.items() if count is not None}
     if len(known) < len(rows):
-        raise NothingToPlan(
+        raise Refused(
             f"{rule.id} allows {100 * rule.threshold:g} points: a fall of {100 * fall:g} is never seen; "
             "plan for a larger one with --fall"
         )
@@ -139,7 +135,7 @@ def draw(
     """The items of the window to check, which the history keeps with how many each stands for.
 
     Of each label as many as :func:`plan` says, or ``each``. Another ``seed`` draws other items. Raises
-    :class:`NothingToPlan` and reading errors.
+    :class:`Refused` and reading errors.
     """
     config = monitor.config
     planned = plan(monitor, source, window, fall, weeks=weeks, total=total) if each is None else []
@@ -150,7 +146,7 @@ def draw(
             source, config.sources[source], window, seed=words, each=most, now=monitor.clock()
         )
     except ValueError as error:
-        raise NothingToPlan(
+        raise Refused(
             f"{error}; `unresolved: true` with `predicted_at` at the source says which items act without a truth"
         ) from error
     if each is None:  # in the order of the draw

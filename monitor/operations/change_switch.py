@@ -15,7 +15,7 @@ from monitor.automation.segments import as_stored, open_breaches
 from monitor.automation.switch import operator_change, operator_segment_change
 from monitor.config.model import Config
 from monitor.context import Monitor
-from monitor.core.records import SwitchEvent, SwitchState
+from monitor.core.records import SwitchEvent, SwitchState, WrongRequest
 from monitor.core.wording import segment_name
 from monitor.history.store import Store
 from monitor.operations.label_evidence import known_now, started_anew
@@ -26,7 +26,7 @@ class KeyReused(ValueError):
     """The key belongs to another change."""
 
 
-class ChangeRefused(ValueError):
+class ChangeRefused(WrongRequest):
     """The switch refuses the change: no name, no reason, or an end in the past."""
 
 

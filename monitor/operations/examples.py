@@ -9,15 +9,11 @@ from typing import Any
 
 from monitor.config.model import Config
 from monitor.context import Monitor
-from monitor.core.records import Window
+from monitor.core.records import Window, WrongRequest
 from monitor.core.wording import clean, isolated
 from monitor.history.store import Store
 from monitor.report.words import listed
 from monitor.warehouse.examples import ExampleQuery, ExampleRow
-
-
-class NoSuchRows(Exception):
-    """There are no rows to show; the message says what to request instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +30,7 @@ class Examples:
 def source_of(store: Store, config: Config, source: str | None, label: str | None, window: Window) -> str:
     """The source to read: the named one, the only one, or the only one that had the label in the window.
 
-    Raises :class:`NoSuchRows` if no source or several fit, or if the window was read and the source has no such label.
+    Raises WrongRequest if no source or several fit, or if the window was read and the source has no such label.
     """
     names = [source] if source is not None else list(config.sources)
     labels_of = {name: _labels(store, window, name) for name in names}
@@ -44,9 +40,9 @@ def source_of(store: Store, config: Config, source: str | None, label: str | Non
     if len(names) == 1 and not labels_of[names[0]]:  # this window was never read, so ask the warehouse
         return names[0]
     if len(names) == 1:
-        raise NoSuchRows(f"{names[0]} has no label {label!r} in {window.name}; it has: {listed(labels_of[names[0]])}")
+        raise WrongRequest(f"{names[0]} has no label {label!r} in {window.name}; it has: {listed(labels_of[names[0]])}")
     what = "these have rows" if label is None else f"these had the label {label!r} in {window.name}"
-    raise NoSuchRows(f"say which source with --source; {what}: {', '.join(fitting) or 'none that is known'}")
+    raise WrongRequest(f"say which source with --source; {what}: {', '.join(fitting) or 'none that is known'}")
 
 
 def _labels(store: Store, window: Window, source: str) -> Sequence[str]:
@@ -56,12 +52,12 @@ def _labels(store: Store, window: Window, source: str) -> Sequence[str]:
 
 
 def examples(monitor: Monitor, source: str, window: Window, query: ExampleQuery) -> Examples:
-    """Read the rows of ``query`` from the warehouse. Raises :class:`NoSuchRows`, and what reading raises."""
+    """Read the rows of ``query`` from the warehouse. Raises :class:`WrongRequest`, and what reading raises."""
     larger = replace(query, limit=query.limit + 1)
     try:
         found = monitor.warehouse.examples(source, monitor.config.sources[source], window, larger, now=monitor.clock())
     except ValueError as error:
-        raise NoSuchRows(str(error)) from error
+        raise WrongRequest(str(error)) from error
     return Examples(source, window, query, tuple(found[: query.limit]), len(found) > query.limit)
 
 

@@ -12,7 +12,7 @@ from monitor.config.counting import settings_of
 from monitor.config.model import SourceConfig
 from monitor.context import Monitor
 from monitor.core.counts import Counts
-from monitor.core.records import Subject, Window
+from monitor.core.records import Refused, Subject, Window
 from monitor.core.wording import count_of
 from monitor.metrics.cost import Costs, cheapest_threshold
 from monitor.metrics.cost_matrix import cheapest_fallback, matrix_of
@@ -35,7 +35,7 @@ _OF_SEVERAL_LABELS = ("multilabel", "multiclass", "top_k")
 def further_tables(monitor: Monitor, subject: Subject, window: Window) -> list[Element]:
     """The tables that there can be of the subject in the window.
 
-    Raises NothingToFit where the history has no counts of it, and the errors of a reading.
+    Raises Refused where the history has no counts of it, and the errors of a reading.
     """
     source = monitor.config.sources[subject.source]
     counts = from_windows(monitor.store, subject, [window], settings_of(source)).counts
@@ -137,19 +137,15 @@ def scores_table(monitor: Monitor, subject: Subject, window: Window) -> Element:
     return Element("Ways of making scores", head, tuple(rows), frozenset({1, 3, 4}))
 
 
-class NothingToCompare(Exception):
-    """There are no score constructions or no rows to compare; the message says what to do."""
-
-
 def compare_scores(monitor: Monitor, source: str, label: str | None, window: Window) -> list[Compared]:
     """Every score construction that the source's column allows, on the rows of a label (None: of all), best first.
 
     These constructions need the same kind of numbers as the configured one, so all have the same rows. Raises
-    :class:`NothingToCompare`, and what reading raises (RelationError, WarehouseFailed).
+    :class:`Refused`, and what reading raises (RelationError, WarehouseFailed).
     """
     config = monitor.config.sources[source]
     if config.score is None:
-        raise NothingToCompare(f"{source} reads its scores as they are; give it `score: {{from: ..., method: ...}}`")
+        raise Refused(f"{source} reads its scores as they are; give it `score: {{from: ..., method: ...}}`")
     needs = CONSTRUCTIONS[config.score.method].needs
     found: dict[str, Counts] = {}
     for name in (name for name, construction in CONSTRUCTIONS.items() if construction.needs == needs):
@@ -159,6 +155,6 @@ def compare_scores(monitor: Monitor, source: str, label: str | None, window: Win
         if label in labels:
             found[name] = labels[label]
     if not found:
-        raise NothingToCompare(f"{source} has no rows {'' if label is None else f'of {label!r} '}in {window.name}")
+        raise Refused(f"{source} has no rows {'' if label is None else f'of {label!r} '}in {window.name}")
     evaluation = monitor.config.evaluation
     return compare(found, bins=evaluation.bins, confidence=evaluation.confidence)

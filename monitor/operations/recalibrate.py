@@ -10,7 +10,7 @@ from monitor.config.model import EvaluationConfig
 from monitor.core import windows
 from monitor.core.baseline import changed_from, changed_since
 from monitor.core.counts import Counts, pool
-from monitor.core.records import Subject, Window
+from monitor.core.records import Refused, Subject, Window
 from monitor.core.source_settings import Settings, in_words, other_numbers
 from monitor.core.wording import clean
 from monitor.evaluation.estimates import generator
@@ -21,10 +21,6 @@ from monitor.recalibration.choice import Choice, choose, helps
 from monitor.recalibration.fitting import CannotFit, fit
 from monitor.recalibration.gain import Gain, gains_on_unseen, refusal
 from monitor.recalibration.score_map import Method, ScoreMap
-
-
-class NothingToFit(Exception):
-    """The history holds no rows for a map; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,46 +66,44 @@ def weeks_of_trouble(store: Store, subject: Subject, last: Window, zone: ZoneInf
 def from_windows(store: Store, subject: Subject, span: Sequence[Window], now: Settings) -> FittingRows:
     """The rows of the subject in these windows (oldest first), read under the source's settings ``now``.
 
-    Raises :class:`NothingToFit`, also if a window was read under settings by which a row had another score or outcome.
+    Raises :class:`Refused`, also if a window was read under settings by which a row had another score or outcome.
     """
     parts: list[Counts] = []
     for window in span:
         reading = store.load_reading(window.schedule, window.start, subject.source)
         if reading is not None and reading.state == COUNTS_REMOVED:
-            raise NothingToFit(
+            raise Refused(
                 f"the counts of {subject.source} {window.name} were removed since they are old (calmon db prune); "
                 f"`calmon backfill --from {window.name} --to {window.name}` reads them again"
             )
         if reading is None or reading.state != "ok":
             why = "was not read" if reading is None else f"could not be read ({reading.error})"
-            raise NothingToFit(
-                f"{subject.source} {window.name} {why}; `calmon run weekly --week {window.name}` reads it"
-            )
+            raise Refused(f"{subject.source} {window.name} {why}; `calmon run weekly --week {window.name}` reads it")
         counts = reading.labels.get(subject.label)
         changed = () if counts is None else other_numbers(changed_from(reading.settings, counts, now))
         if changed:
-            raise NothingToFit(
+            raise Refused(
                 f"{subject.source} {window.name} was read under other settings ({clean(in_words(changed))}); "
                 f"`calmon backfill --from {window.name} --to {span[-1].name}` reads it again"
             )
         parts += [] if counts is None else [counts]
     names = span[0].name if len(span) == 1 else f"{span[0].name}..{span[-1].name}"
     if not parts:
-        raise NothingToFit(f"{subject.name} has no rows in {names}")
+        raise Refused(f"{subject.name} has no rows in {names}")
     return FittingRows(subject, parts[::-1], names, span[-1].name)
 
 
 def from_baseline(store: Store, subject: Subject, now: Settings) -> FittingRows:
     """The rows of the subject's newest baseline, pinned under the source's settings ``now``.
 
-    Raises :class:`NothingToFit`, also if it was pinned under settings by which a row had another score or outcome.
+    Raises :class:`Refused`, also if it was pinned under settings by which a row had another score or outcome.
     """
     baseline = store.latest_baselines(subject.source).get(subject.label)
     if baseline is None:
-        raise NothingToFit(f"{subject.name} has no baseline; `calmon baseline pin` makes one")
+        raise Refused(f"{subject.name} has no baseline; `calmon baseline pin` makes one")
     changed = other_numbers(changed_since(baseline, now))
     if changed:
-        raise NothingToFit(
+        raise Refused(
             f"the baseline of {subject.name} was pinned under other settings ({clean(in_words(changed))}); "
             "`calmon baseline pin` makes another"
         )
@@ -120,7 +114,7 @@ def from_baseline(store: Store, subject: Subject, now: Settings) -> FittingRows:
 def recalibrate(rows: FittingRows, method: Method | None, evaluation: EvaluationConfig) -> Recalibrated:
     """The gains on these rows, and the map of ``method`` (None: the one that helps most, if any does).
 
-    The same rows give the same result, here and in a diagnosis. Raises :class:`NothingToFit` if ``method`` cannot be
+    The same rows give the same result, here and in a diagnosis. Raises :class:`Refused` if ``method`` cannot be
     fitted.
     """
     rng = generator(evaluation.seed, rows.subject, "recalibration", rows.newest)
@@ -132,11 +126,11 @@ def recalibrate(rows: FittingRows, method: Method | None, evaluation: Evaluation
     counts = rows.counts
     obstacle = refusal(chosen, counts)
     if obstacle is not None:
-        raise NothingToFit(f"{chosen} is not offered for {counts.rows:,} rows: {obstacle}")
+        raise Refused(f"{chosen} is not offered for {counts.rows:,} rows: {obstacle}")
     try:
         made = fit(chosen, counts)
     except CannotFit as error:
-        raise NothingToFit(f"{chosen} cannot be fitted: {error}") from error
+        raise Refused(f"{chosen} cannot be fitted: {error}") from error
     if method is not None:
         choice = Choice(method, *_asked_for(gains[method]))
     subject = rows.subject

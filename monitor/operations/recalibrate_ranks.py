@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from monitor.context import Monitor
 from monitor.core.counts import Counts
-from monitor.core.records import Subject, Window
+from monitor.core.records import Refused, Subject, Window
 from monitor.evaluation.estimates import generator
 from monitor.operations.recalibrate import FittingRows, recalibrate
 from monitor.recalibration.fitting import fit
@@ -17,16 +17,12 @@ from monitor.recalibration.score_map import Method, ScoreMap
 KINDS = ("top_k", "multiclass")
 
 
-class NothingToAsk(Exception):
-    """No source fits, or it has no rows; the message says what to do."""
-
-
 def ranked_of(monitor: Monitor, source: str | None, window: Window) -> tuple[str, Mapping[int, Counts]]:
-    """The source, and by k the counts of its k highest scores. Raises :class:`NothingToAsk` and reading errors."""
+    """The source, and by k the counts of its k highest scores. Raises :class:`Refused` and reading errors."""
     name = _one(monitor, source)
     found = monitor.warehouse.read(name, monitor.config.sources[name], window, now=monitor.clock()).ranked
     if not found:
-        raise NothingToAsk(f"{name} has no rows in {window.name}")
+        raise Refused(f"{name} has no rows in {window.name}")
     return name, {k: counts for k, counts in found.items() if k in monitor.config.evaluation.top_k.ks}
 
 
@@ -35,12 +31,12 @@ def _one(monitor: Monitor, source: str | None) -> str:
     sources = monitor.config.sources
     names = [name for name, each in sources.items() if each.kind in KINDS]
     if source is not None and source not in names:
-        raise NothingToAsk(f"{source} is of kind {sources[source].kind}; this is of kind {' or '.join(KINDS)}")
+        raise Refused(f"{source} is of kind {sources[source].kind}; this is of kind {' or '.join(KINDS)}")
     if source is None and not names:
-        raise NothingToAsk(f"alerts.yaml has no source of kind {' or '.join(KINDS)}")
+        raise Refused(f"alerts.yaml has no source of kind {' or '.join(KINDS)}")
     if source is None and len(names) != 1:
         known = ", ".join(names) or "none"
-        raise NothingToAsk(f"say which source with --source; of kind {' or '.join(KINDS)}: {known}")
+        raise Refused(f"say which source with --source; of kind {' or '.join(KINDS)}: {known}")
     return source or names[0]
 
 
@@ -56,7 +52,7 @@ class RecalibratedRanks:
 def recalibrate_ranks(monitor: Monitor, source: str | None, window: Window, method: Method | None) -> RecalibratedRanks:
     """The map of ``method`` (None: the one that helps most on the rows of the largest k, else temperature).
 
-    Raises NothingToAsk without such a source or without rows, CannotFit if no map can be fitted, and the errors of a
+    Raises Refused without such a source or without rows, CannotFit if no map can be fitted, and the errors of a
     reading.
     """
     evaluation = monitor.config.evaluation

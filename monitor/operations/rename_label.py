@@ -10,10 +10,10 @@ from monitor.alerting import compose
 from monitor.automation.renaming import Change, handed_over, joined
 from monitor.config.model import Config
 from monitor.context import Monitor
-from monitor.core.records import VANISHED, Incident
+from monitor.core.records import VANISHED, Incident, WrongRequest
 from monitor.history.renames import Renaming
 from monitor.incidents.life import IncidentDecision, rename, resolve
-from monitor.operations.change_switch import ChangeRefused, known_labels
+from monitor.operations.change_switch import known_labels
 from monitor.story.switch import command_for
 
 TRIES = 20
@@ -33,7 +33,7 @@ class Rename:
 def rename_label(monitor: Monitor, asked: Rename) -> list[Incident]:
     """Hand over switch, evidence, baseline and open incidents, all or nothing; returns the incidents that changed.
 
-    Raises :class:`ChangeRefused`, and RuntimeError where others kept changing them.
+    Raises :class:`WrongRequest`, and RuntimeError where others kept changing them.
     """
     _refuse_unknown(monitor, asked)
     _refuse_other_rules(monitor.config, asked)
@@ -51,9 +51,9 @@ def _refuse_unknown(monitor: Monitor, asked: Rename) -> None:
     known = known_labels(monitor, asked.source)
     missing = next((label for label in (asked.old, asked.new) if label not in known), None)
     if missing is not None:
-        raise ChangeRefused(f"neither alerts.yaml nor a run of {asked.source} knows the label {missing!r}")
+        raise WrongRequest(f"neither alerts.yaml nor a run of {asked.source} knows the label {missing!r}")
     if asked.old == asked.new:
-        raise ChangeRefused("the old and the new name are the same")
+        raise WrongRequest("the old and the new name are the same")
 
 
 def _refuse_other_rules(config: Config, asked: Rename) -> None:
@@ -65,12 +65,12 @@ def _refuse_other_rules(config: Config, asked: Rename) -> None:
     }
     differ = sorted(rules[old] ^ rules[new])
     if differ:
-        raise ChangeRefused(
+        raise WrongRequest(
             f"alerts.yaml has other rules for {old} than for {new} ({', '.join(differ)}): change it first"
         )
     before, after = settings.automate_from(old), settings.automate_from(new)
     if before != after:
-        raise ChangeRefused(f"in alerts.yaml {old} acts from {before:g} and {new} from {after:g}: change it first")
+        raise WrongRequest(f"in alerts.yaml {old} acts from {before:g} and {new} from {after:g}: change it first")
 
 
 def _renaming(monitor: Monitor, asked: Rename, key: str) -> Renaming:
@@ -91,7 +91,7 @@ def _switches(monitor: Monitor, asked: Rename, key: str) -> list[Change]:
         return handed_over(before, after, by=asked.by, reason=asked.reason, now=monitor.clock(), key=key)
     except ValueError as error:
         turns_off = command_for(asked.source, asked.new, enable=False)
-        raise ChangeRefused(f"{error}; first: `{turns_off}`" if after.state == "on" else str(error)) from error
+        raise WrongRequest(f"{error}; first: `{turns_off}`" if after.state == "on" else str(error)) from error
 
 
 def _incidents(monitor: Monitor, asked: Rename) -> Sequence[IncidentDecision]:

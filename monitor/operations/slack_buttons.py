@@ -26,11 +26,11 @@ from monitor.config.field_types import OPERATOR
 from monitor.config.model import AutomationConfig, Config
 from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
-from monitor.core.records import Incident, Subject
+from monitor.core.records import Incident, Subject, WrongRequest
 from monitor.core.wording import clean
 from monitor.history.errors import HistoryError
 from monitor.operations import incident_actions
-from monitor.operations.change_switch import ChangeRefused, KeyReused, change_switch
+from monitor.operations.change_switch import KeyReused, change_switch
 
 SILENCES = {"incident_silence_day": timedelta(days=1), "incident_silence_week": timedelta(weeks=1)}
 ACTIONS = ("incident_ack", *SILENCES, "automation_off", "automation_on")
@@ -367,7 +367,7 @@ class Buttons:
                 reason=reason,
                 key=press.key,
             )
-        except (ChangeRefused, KeyReused) as error:
+        except (WrongRequest, KeyReused) as error:
             raise PressRefused(PressRefusal.NOT_POSSIBLE, str(error)) from error
         follows = ""
         try:

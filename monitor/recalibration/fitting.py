@@ -9,6 +9,7 @@ import scipy  # submodules are loaded at first use, and most commands never use 
 from scipy.special import expit
 
 from monitor.core.counts import Counts, Floats
+from monitor.core.records import Refused
 from monitor.recalibration.applying import logits
 from monitor.recalibration.score_map import MOST_KNOTS, Method, ScoreMap
 
@@ -20,7 +21,7 @@ _SAME = 1e-15  # losses this close are equal but for rounding
 _REVERSED = "higher scores do not come true more often: a map would turn their order round, or level them"
 
 
-class CannotFit(ValueError):
+class CannotFit(Refused):
     """No map of this method can be fitted to these counts; ``reason`` is a heading of docs/recalibration.md."""
 
     def __init__(self, reason: str, message: str) -> None:

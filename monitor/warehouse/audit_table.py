@@ -11,22 +11,18 @@ from sqlalchemy.pool import NullPool
 
 from monitor.config.settings import Settings
 from monitor.core.audits import SHEET, AuditedItem, sheet_row
-from monitor.core.records import Window
+from monitor.core.records import Refused, Window
 from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean
 
 _KEYS = ("source", "label", "item", "week")
 
 
-class AuditTableFailed(Exception):
-    """The table cannot be written or read; the message says why."""
-
-
 def add_drawn(settings: Settings, table: str, items: Iterable[AuditedItem], window: Window) -> int:
     """Add the items of the window that are not in the table, without a truth; returns how many.
 
     ``table`` may have a schema before it; it is made where it is missing. What people wrote in it stays. All are added
-    or none. Raises :class:`AuditTableFailed`.
+    or none. Raises :class:`Refused`.
     """
     drawn = [dict(zip(SHEET, sheet_row(item, window), strict=True)) for item in items]
     with _opened(settings, table) as (connection, sheet):
@@ -40,7 +36,7 @@ def add_drawn(settings: Settings, table: str, items: Iterable[AuditedItem], wind
 
 
 def filled_rows(settings: Settings, table: str, source: str) -> list[tuple[str, dict[str, str | None]]]:
-    """The rows of a source with what people wrote, each with the name of its item. Raises :class:`AuditTableFailed`."""
+    """The rows of a source with what people wrote, each with the name of its item. Raises :class:`Refused`."""
     with _opened(settings, table) as (connection, sheet):
         wanted = sa.select(sheet.c.item, sheet.c.label, sheet.c.truth).where(sheet.c.source == source)
         rows = connection.execute(wanted.order_by(sheet.c.week, sheet.c.item, sheet.c.label)).mappings()
@@ -50,7 +46,7 @@ def filled_rows(settings: Settings, table: str, source: str) -> list[tuple[str, 
 @contextmanager
 def _opened(settings: Settings, table: str) -> Iterator[tuple[sa.Connection, sa.Table]]:
     if settings.audit_url is None:
-        raise AuditTableFailed("set CALMON_AUDIT_URL: the database of the table, with a user that may write there")
+        raise Refused("set CALMON_AUDIT_URL: the database of the table, with a user that may write there")
     schema, _, name = table.rpartition(".")
     columns = (
         sa.Column(
@@ -65,4 +61,4 @@ def _opened(settings: Settings, table: str) -> Iterator[tuple[sa.Connection, sa.
             yield connection, sheet
     except SQLAlchemyError as error:
         why = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        raise AuditTableFailed(f"{clean(table)} in the database of CALMON_AUDIT_URL: {without_secrets(why)}") from error
+        raise Refused(f"{clean(table)} in the database of CALMON_AUDIT_URL: {without_secrets(why)}") from error

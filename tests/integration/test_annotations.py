@@ -15,7 +15,7 @@ from monitor.cli import app
 from monitor.config.settings import load_settings
 from monitor.core.baseline import Baseline
 from monitor.core.counts import counts_from_rows
-from monitor.core.records import Annotation, TimelineEvent, Window
+from monitor.core.records import Annotation, TimelineEvent, Window, WrongRequest
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.history.thresholds import Publisher
@@ -92,10 +92,10 @@ def test_a_key_is_for_one_annotation_and_its_repetitions(store: Store) -> None:
 
 @pytest.mark.parametrize("text", ["", "  ", "a\x00b", "a\x1b[31mb", "x" * 1001])
 def test_what_says_nothing_or_steers_a_terminal_is_refused(store: Store, text: str) -> None:
-    with pytest.raises(notes.AnnotationRefused):
+    with pytest.raises(WrongRequest):
         noted(store, text)
     kept = noted(store, "fine")
-    with pytest.raises(notes.AnnotationRefused):
+    with pytest.raises(WrongRequest):
         notes.remove(store, kept.id, by="ana", reason=text, clock=lambda: NOW)
 
 

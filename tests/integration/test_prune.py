@@ -19,7 +19,7 @@ from monitor.config.load import parse_config
 from monitor.config.model import HistoryConfig
 from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
-from monitor.core.records import Schedule, Subject, Window
+from monitor.core.records import Refused, Schedule, Subject, Window
 from monitor.core.windows import day, week
 from monitor.history import archive, tables
 from monitor.history.connect import open_engine, store_url
@@ -28,7 +28,7 @@ from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
 from monitor.metrics.names import CONTRACT
 from monitor.operations.prune import Pruned, prune, retention
-from monitor.operations.recalibrate import NothingToFit, from_windows
+from monitor.operations.recalibrate import from_windows
 from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
 from monitor.report.collect import collect_report
@@ -226,7 +226,7 @@ def test_it_is_said_where_details_were_removed_and_another_run_brings_them_back(
         assert [each.reliability for each in after.subjects] == [None] * len(before.subjects)
         plan = plan_of(RULES, RULES, first, 1)
         assert {each.reason for each in replay(store, plan).missing} == {COUNTS_REMOVED, "never_read"}
-        with pytest.raises(NothingToFit, match=rf"{first.name} were removed .*calmon backfill --from"):
+        with pytest.raises(Refused, match=rf"{first.name} were removed .*calmon backfill --from"):
             from_windows(store, Subject("tickets", "steady"), [first], {})
         run_window(monitor, first, act="never")
         assert not {*notes_of(store, first)} & {*gone}

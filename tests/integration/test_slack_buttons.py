@@ -21,11 +21,11 @@ from typer.testing import CliRunner
 
 from monitor.alerting.health.issues import LISTENER_NOTE
 from monitor.alerting.slack.client import web_client
-from monitor.alerting.slack.socket_mode import SocketModeResponder, SocketRefused, listen
+from monitor.alerting.slack.socket_mode import SocketModeResponder, listen
 from monitor.cli import app
 from monitor.config.load import load_config
 from monitor.context import Monitor
-from monitor.core.records import Incident
+from monitor.core.records import Incident, Refused
 from monitor.core.windows import week
 from monitor.operations.change_switch import change_switch
 from monitor.operations.slack_buttons import Buttons, PressRefusal
@@ -346,7 +346,7 @@ def listening(slack: FakeSlack, handle: Callable[[Mapping[str, Any]], object]) -
     def run() -> None:
         try:
             listen(APP_TOKEN, web_client(TOKEN, slack.url), handle, stop, ping=0.5)
-        except SocketRefused as error:
+        except Refused as error:
             failed.append(error)
 
     thread = threading.Thread(target=run)
@@ -463,7 +463,7 @@ def test_a_listener_ends_that_is_stopped_while_it_begins_to_receive(
 
 
 def test_a_wrong_app_token_is_said_plainly(slack: FakeSlack) -> None:
-    with pytest.raises(SocketRefused, match=r"invalid_auth.*connections:write"):
+    with pytest.raises(Refused, match=r"invalid_auth.*connections:write"):
         listen("xapp-wrong", web_client(TOKEN, slack.url), lambda _: None, threading.Event())
 
 

@@ -19,6 +19,7 @@ from slack_sdk.socket_mode.request import SocketModeRequest
 from slack_sdk.socket_mode.response import SocketModeResponse
 
 from monitor.alerting.slack.client import call, content_of
+from monitor.core.records import Refused
 from monitor.core.redaction import without_secrets
 
 PING_S = 5.0
@@ -27,10 +28,6 @@ ALIVE_S = 300.0
 _AGAIN_S = 0.2
 
 log = logging.getLogger(__name__)
-
-
-class SocketRefused(Exception):
-    """Slack does not open a connection; the message says what to fix."""
 
 
 class SocketModeResponder:
@@ -69,7 +66,7 @@ def listen(
 
     Every envelope is acknowledged before it is handled. ``handle`` is called in threads of the SDK. A broken
     connection is noticed after ``ping`` seconds. ``alive`` is called at once and ``every`` so many seconds, while there
-    is a connection. Raises :class:`SocketRefused`.
+    is a connection. Raises :class:`Refused`.
     """
     socket = SocketModeClient(app_token, web_client=client, ping_interval=ping)
     if client.proxy is None:
@@ -84,12 +81,12 @@ def listen(
                 alive()
     except SlackApiError as error:
         code = content_of(error.response).get("error")
-        raise SocketRefused(
+        raise Refused(
             f"Slack opens no connection ({code}): turn Socket Mode on for the app and set CALMON_SLACK_APP_TOKEN to "
             "an app-level token (xapp-...) with the scope connections:write"
         ) from error
     except OSError as error:
-        raise SocketRefused(f"Slack was not reached: {without_secrets(error)}") from error
+        raise Refused(f"Slack was not reached: {without_secrets(error)}") from error
     finally:
         _close(socket)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from monitor.config.model import Config, Rule, SourceConfig
 from monitor.core import windows
-from monitor.core.records import SCHEDULES, Schedule, Window
+from monitor.core.records import SCHEDULES, Schedule, Window, WrongRequest
 from monitor.operations.replay.model import SideName
 
 _READ_BY = (
@@ -20,10 +20,6 @@ _READ_BY = (
     *sorted(SourceConfig.SHAPE - {"unresolved"}),
 )
 """A change of these changes the counts."""
-
-
-class ReplayRefused(ValueError):
-    """The two files cannot be compared with one history; the message says why and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +59,10 @@ def plan_of(
 ) -> ReplayPlan:
     """The plan for ``weeks`` weeks up to ``last``, and for their days if a file has daily rules.
 
-    Raises :class:`ReplayRefused` if the proposed file would read other counts than the stored ones.
+    Raises :class:`WrongRequest` if the proposed file would read other counts than the stored ones.
     """
     if present.timezone != proposed.timezone:
-        raise ReplayRefused(
+        raise WrongRequest(
             f"the files have different time zones ({present.timezone} and {proposed.timezone}), so their weeks are not "
             "the same: give both the same timezone"
         )
@@ -91,7 +87,7 @@ def _refuse_other_reading(name: str, present: SourceConfig | None, proposed: Sou
         return
     other = [key for key in _READ_BY if getattr(present, key) != getattr(proposed, key)]
     if other:
-        raise ReplayRefused(
+        raise WrongRequest(
             f"source {name}: {', '.join(other)} differs, and what the history holds was read by the present file: "
             "replay with the present one, or backfill with the new file into a history of its own"
         )

@@ -7,9 +7,9 @@ from typing import Any
 
 from monitor.context import Monitor
 from monitor.core.diagnoses import Diagnosis, LabelProblem
-from monitor.core.records import Subject, Window
+from monitor.core.records import Subject, Window, WrongRequest
 from monitor.core.wording import segment_name
-from monitor.operations.examples import Examples, NoSuchRows, examples, really
+from monitor.operations.examples import Examples, examples, really
 from monitor.operations.open import open_warehouse
 from monitor.report.csv_table import Table
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
@@ -79,7 +79,7 @@ def _read(context: PageContext, subject: Subject, week: Window, query: ExampleQu
         with open_warehouse(settings, context.config) as warehouse:
             monitor = Monitor(context.config, settings, warehouse, context.store, None, lambda: context.now)
             return examples(monitor, subject.source, week, query), ""
-    except NoSuchRows as error:
+    except WrongRequest as error:
         return None, str(error)
     except Exception as error:  # noqa: BLE001 - engines raise their own; their texts may hold addresses
         return None, f"the warehouse could not be read ({type(error).__name__}); `calmon examples` says more"

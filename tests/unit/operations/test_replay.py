@@ -13,14 +13,14 @@ import pytest
 from monitor.config.model import AutomationConfig, Config, EvaluationConfig, LabelConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.records import Outcome, Reason, Severity, Subject, Verdict, Window
+from monitor.core.records import Outcome, Reason, Severity, Subject, Verdict, Window, WrongRequest
 from monitor.core.windows import week
 from monitor.evaluation.other_thresholds import acting_from
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.metrics.registry import EXPECTED, METRICS, WHOLE
 from monitor.operations.replay.inputs import baseline_of
 from monitor.operations.replay.model import Opened
-from monitor.operations.replay.plan import ReplayRefused, plan_of
+from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.results import (
     incidents_of,
     side_by_side,
@@ -201,7 +201,7 @@ def test_days_are_left_out_where_no_file_has_a_rule_for_them() -> None:
 
 
 def test_files_of_different_time_zones_have_no_weeks_in_common() -> None:
-    with pytest.raises(ReplayRefused, match=r"UTC and Asia/Tokyo.*give both the same timezone"):
+    with pytest.raises(WrongRequest, match=r"UTC and Asia/Tokyo.*give both the same timezone"):
         plan_of(config(), config(timezone="Asia/Tokyo"), window(0), 4)
 
 
@@ -212,7 +212,7 @@ def test_files_of_different_time_zones_have_no_weeks_in_common() -> None:
 )  # fmt: skip
 def test_a_file_that_would_read_other_counts_is_refused(other: dict[str, Any]) -> None:
     source = config().sources["tickets"].model_copy(update=other)
-    with pytest.raises(ReplayRefused, match=f"source tickets: {next(iter(other))} differs"):
+    with pytest.raises(WrongRequest, match=f"source tickets: {next(iter(other))} differs"):
         plan_of(config(), config(sources={"tickets": source}), window(0), 4)
     assert plan_of(config(), config(sources={"mail": source}), window(0), 4).total == 8
 
