@@ -16,7 +16,7 @@ from monitor.core.windows import week
 from monitor.history.store import Store
 from monitor.inference.promised import all_promises_of
 from monitor.inference.sequential import LONGEST
-from monitor.operations.replay.inputs import known_windows
+from monitor.operations.replay.inputs import files_of, readings
 from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.replay import replay
 from monitor.run import run_window
@@ -147,7 +147,10 @@ def test_evidence_begins_again_where_rows_were_read_by_other_clusters_in_runs_an
         left = of_the_same_evidence(
             store.past_promises("tickets", newest, LONGEST, config.zone), settings_of(config.sources["tickets"])
         )
-        replayed = [known.past[0] for known in known_windows(store, plan, plan.parts[0])]
+        file, replayed = files_of(store, plan, plan.parts[0])["present"], []
+        for window, reading in readings(store, plan, plan.parts[0]):
+            replayed += [] if reading is None else [file.past(reading)]
+            file.add(window, reading)
     assert [past.window.name for past in left] == [*reversed(since)][1:]
     assert len(whole) > len(left)
     assert [past.window.name for past in replayed[-1]] == [*reversed(since)][1:]

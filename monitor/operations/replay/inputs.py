@@ -1,120 +1,152 @@
-"""The inputs of a replay from the history, as a run would have had them."""
+"""What each rules file knows of a source's windows in the history, as a run by it would have known them."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import takewhile
 
 from monitor.config.model import Config, SourceConfig
 from monitor.core import windows
 from monitor.core.baseline import Baseline, References, comparable_versions
-from monitor.core.counts import Counts
+from monitor.core.counts import SegmentCounts
 from monitor.core.maturity import Maturity
-from monitor.core.promises import (
-    PastWindow,
-    Population,
-    Promises,
-    Segment,
-    of_the_same_evidence,
-    segment_promises,
-)
+from monitor.core.promises import PastWindow, Population, Promises, of_the_same_evidence, segment_promises
 from monitor.core.records import Reason, Verdict, Window, parts_not_read
-from monitor.core.source_settings import Settings
 from monitor.evaluation.accumulated import population_of
 from monitor.evaluation.data import SourceData, WindowCounts, windows_needed
-from monitor.evaluation.other_thresholds import acting_from, at_present_threshold, labels_at_present_threshold
+from monitor.evaluation.other_thresholds import (
+    acting_from,
+    at_present_threshold,
+    labels_at_present_threshold,
+    segments_at_present_threshold,
+)
+from monitor.evaluation.rejected_rows import rejected_in
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.inference.promised import all_promises_of
 from monitor.inference.sequential import LONGEST
 from monitor.operations.collect import enabled_by_operators
+from monitor.operations.replay.model import SideName
 from monitor.operations.replay.plan import Part, ReplayPlan
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownWindow:
-    """One window in the history: its reading, and the windows before it up to the first gap.
+def readings(history: Store, plan: ReplayPlan, part: Part) -> Iterator[tuple[Window, StoredReading | None]]:
+    """The windows of a part with those before it that they are judged with, oldest first, each reading loaded once."""
+    files, first = (plan.present, plan.proposed), part.windows[0]
+    accumulates = any(rule.accumulates for config in files for rule in config.rules_for(part.schedule))
+    before = max(_before(config, first) for config in files)
+    span = windows.before(first, max(before, LONGEST - 1) if accumulates else before, plan.present.zone)
+    segments = any(config.counts_segments(part.schedule) for config in files)
+    for window in (*reversed(span), *part.windows):
+        yield window, history.load_reading(part.schedule, window.start, part.source, segment_counts=segments)
 
-    ``past`` holds the promises of the windows before it, newest first, by the present and by the proposed file; empty
-    for a file without a rule that accumulates evidence. ``maturity`` says how complete truths are now, ``enabled`` when
-    operators turned labels on.
+
+def _before(config: Config, window: Window) -> int:
+    """How many windows before a window are judged with it."""
+    return windows_needed(config, window) - 1
+
+
+def files_of(history: Store, plan: ReplayPlan, part: Part) -> dict[SideName, SourceByFile]:
+    """The source of a part by each file that has it; the same object where both say the same of it."""
+    first, name = part.windows[0], part.source
+    found: dict[SideName, SourceByFile] = {}
+    for side, config in plan.files.items():
+        if name in config.sources:
+            read_by = plan.present.sources.get(name, config.sources[name])
+            enabled = enabled_by_operators(history, config, name, first)
+            found[side] = SourceByFile(config, part, read_by, _before(config, first), enabled)
+    if len(found) == 2 and found["present"].basis == found["proposed"].basis:
+        found["proposed"] = found["present"]
+    return found
+
+
+class SourceByFile:
+    """One source as one rules file counts it: the window that is judged, and those before it.
+
+    Rows act alone from the `automate_at` of the file. ``read_by`` is the source in the present file.
     """
 
-    window: Window
-    reading: StoredReading | None
-    earlier: tuple[WindowCounts, ...]
-    past: tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]] = ((), ())
-    maturity: Mapping[str | None, Maturity] = field(default_factory=dict)
-    enabled: Mapping[str | None, Sequence[datetime]] = field(default_factory=dict)
+    def __init__(
+        self, config: Config, part: Part, read_by: SourceConfig, before: int,
+        enabled: Mapping[str | None, Sequence[datetime]],
+    ) -> None:  # fmt: skip
+        self.config = config
+        self._source, self._name = config.sources[part.source], part.source
+        self._read_by, self._enabled = read_by, enabled
+        self._asked = frozenset(population_of(rule) for rule in config.rules_for(part.schedule) if rule.accumulates)
+        self._earlier = deque[WindowCounts | None](maxlen=before)
+        self._past = deque[PastWindow](maxlen=LONGEST - 1)
+        self.basis = (config.evaluation, self._source, before, config.decision_rules(part.schedule), self._asked)
 
+    def add(self, window: Window, reading: StoredReading | None) -> None:
+        """Remember a window that was judged, or that is before those."""
+        counts = self._counts(window, reading)
+        self._earlier.append(counts)
+        if counts is not None and reading is not None and self._asked:
+            labels = {label: all_promises_of(each) for label, each in counts.labels.items()}
+            past = PastWindow(window, labels, counts.versions, counts.rejected, counts.segments, reading.settings)
+            self._past.append(_only(past, self._asked))
 
-def known_windows(history: Store, plan: ReplayPlan, part: Part) -> Iterator[KnownWindow]:
-    """The windows of a part, oldest first, each reading loaded once."""
-    first, zone = part.windows[0], plan.present.zone
-    files = (plan.present, plan.proposed)
-    deepest = max(windows_needed(config, first) for config in files) - 1
-    needs_segments = any(config.counts_segments(part.schedule) for config in files)
-    earlier_windows: deque[WindowCounts | None] = deque(maxlen=deepest)
-    memory = _Memory(plan, part)
-    source = plan.present.sources.get(part.source)
-    enabled = next(filter(None, (enabled_by_operators(history, each, part.source, first) for each in files)), {})
-    waits = any(rule.mature is not None for config in files for rule in config.rules_for(part.schedule))
-    for window in reversed(windows.before(first, max(deepest, memory.length), zone)):
-        reading = history.load_reading(part.schedule, window.start, part.source, segment_counts=needs_segments)
-        known = _counts(window, reading, source)
-        earlier_windows.append(known)
-        memory.add(known, reading)
-    for window in part.windows:
-        reading = history.load_reading(part.schedule, window.start, part.source, segment_counts=needs_segments)
-        until_gap = takewhile(lambda counts: counts is not None, reversed(earlier_windows))
-        earlier = tuple(counts for counts in until_gap if counts is not None)
-        truths = history.maturities(part.schedule, part.source, since=window.start, until=window.start) if waits else {}
-        maturity = {label: found for (_, label), found in truths.items()}
-        yield KnownWindow(window, reading, earlier, memory.newest_first(reading), maturity, enabled)
-        known = _counts(window, reading, source)
-        earlier_windows.append(known)
-        memory.add(known, reading)
+    def past(self, reading: StoredReading) -> tuple[PastWindow, ...]:
+        """The windows of the last year whose evidence adds up with that of a reading, newest first."""
+        return of_the_same_evidence(reversed(self._past), reading.settings)
 
+    def data(
+        self,
+        window: Window,
+        reading: StoredReading,
+        maturity: Mapping[str | None, Maturity],
+        given: Sequence[Verdict],
+        baselines: Mapping[str | None, Baseline],
+        segments: Mapping[str | None, SegmentCounts],
+    ) -> SourceData:
+        """The data that a run by this file would have judged.
 
-class _Memory:
-    """The promises of the windows of the last year, by the present and by the proposed file."""
+        Labels with a verdict in ``given`` are judged also without rows. ``segments`` are those of the baselines.
+        """
+        references = at_present_threshold(References(baselines), self._source, self.config.evaluation)
+        current = self._counts(window, reading)
+        if current is not None:
+            current = replace(
+                current, rejected=rejected_in(reading, self.config, references.baselines), maturity=maturity
+            )
+        until_gap = takewhile(lambda counts: counts is not None, reversed(self._earlier))
+        return SourceData(
+            self._name,
+            current or WindowCounts(window),
+            tuple(counts for counts in until_gap if counts is not None),
+            baselines=references.baselines,
+            problem=Reason(reading.state) if current is None else None,
+            switched=frozenset(v.subject.label for v in given if v.subject.label is not None),
+            past=self.past(reading),
+            baseline_segments=segments_at_present_threshold(segments, self._source),
+            references=references,
+            enabled=self._enabled,
+        )
 
-    def __init__(self, plan: ReplayPlan, part: Part) -> None:
-        self._plan = plan
-        self._source = part.source
-        self._asked = tuple(_populations(config, part) for config in (plan.present, plan.proposed))
-        self.length = LONGEST - 1 if any(self._asked) else 0
-        self._kept = tuple(deque[PastWindow](maxlen=LONGEST - 1) for _ in self._asked)
-
-    def add(self, known: WindowCounts | None, reading: StoredReading | None) -> None:
-        """Add one more window, if it was read."""
-        if known is None or reading is None or not self.length:
-            return
-        proposed = as_proposed(self._plan, self._source, known)
-        promised = _promised(known, reading.settings)
-        sides = (promised, promised if proposed.labels is known.labels else _promised(proposed, reading.settings))
-        for populations, kept, side in zip(self._asked, self._kept, sides, strict=True):
-            if populations:
-                kept.append(_only(side, populations))
-
-    def newest_first(self, reading: StoredReading | None) -> tuple[tuple[PastWindow, ...], tuple[PastWindow, ...]]:
-        """The promises before ``reading``, newest first, under its settings: by the present and the proposed file."""
-        now = None if reading is None else reading.settings
-        present, proposed = (of_the_same_evidence(reversed(kept), now) for kept in self._kept)
-        return present, proposed
-
-
-def _populations(config: Config, part: Part) -> frozenset[Population]:
-    """The populations for which rules of a file accumulate evidence."""
-    return frozenset(population_of(rule) for rule in config.rules_for(part.schedule) if rule.accumulates)
-
-
-def _promised(known: WindowCounts, settings: Settings | None) -> PastWindow:
-    labels = {label: all_promises_of(counts) for label, counts in known.labels.items()}
-    return PastWindow(known.window, labels, known.versions, known.rejected, known.segments, settings)
+    def _counts(self, window: Window, reading: StoredReading | None) -> WindowCounts | None:
+        if reading is None or reading.state != "ok":
+            return None
+        before, after = self._read_by, self._source
+        labels = acting_from(labels_at_present_threshold(reading.labels, before), before, after)
+        moved = {label for label in reading.segments if before.automate_from(label) != after.automate_from(label)}
+        # the history keeps only promises of segments, of the rows that acted then; those of bands are computed anew
+        bands = segment_promises({label: labels[label] for label in moved}, {})
+        return WindowCounts(
+            window,
+            labels,
+            reading.versions,
+            rejected=reading.rejected,
+            segments={**reading.segments, **bands},
+            not_read=frozenset(parts_not_read(reading.quality)),
+            segment_counts={
+                label: {segment: acting_from({label: each}, before, after)[label] for segment, each in parts.items()}
+                for label, parts in (reading.segment_counts or {}).items()
+            },
+        )
 
 
 def _only(past: PastWindow, populations: frozenset[Population]) -> PastWindow:
@@ -134,42 +166,33 @@ def _only(past: PastWindow, populations: frozenset[Population]) -> PastWindow:
     return replace(past, labels=labels, segments=segments)
 
 
-def as_proposed(plan: ReplayPlan, source: str, known: WindowCounts) -> WindowCounts:
-    """The same counts, with automated rows by the ``automate_at`` of the proposed file."""
-    present, proposed = plan.present.sources.get(source), plan.proposed.sources.get(source)
-    if present is None or proposed is None:
-        return known
-    labels = acting_from(known.labels, present, proposed)
-    moved = {label for label in known.segments if present.automate_from(label) != proposed.automate_from(label)}
-    # the history keeps only promises of segments, of the rows that acted then; those of bands are computed anew
-    bands = segment_promises({label: labels[label] for label in moved}, {})
-    counts = _segments_from(known, present, proposed)
-    return replace(known, labels=labels, segments={**known.segments, **bands}, segment_counts=counts)
+# --- baselines of the time
 
 
-def _segments_from(
-    known: WindowCounts, present: SourceConfig, proposed: SourceConfig
-) -> dict[str | None, dict[Segment, Counts]]:
-    """The counts of segments, with automated rows by the ``automate_at`` of the proposed file."""
-    return {
-        label: {segment: acting_from({label: counts}, present, proposed)[label] for segment, counts in parts.items()}
-        for label, parts in known.segment_counts.items()
+def versions_of(history: Store, source: str) -> dict[str | None, list[Baseline]]:
+    """By label, every version of its baseline, oldest first."""
+    found: dict[str | None, list[Baseline]] = {}
+    for baseline in history.baselines(source):
+        found.setdefault(baseline.label, []).append(baseline)
+    return found
+
+
+def baselines_of(
+    versions: Mapping[str | None, Iterable[Baseline]], window: Window, reading: StoredReading, given: Sequence[Verdict]
+) -> dict[str | None, Baseline]:
+    """By label, the baseline to compare a window with: of those that were pinned of the same numbers as it was read.
+
+    ``given`` are the verdicts of the window's run, which say which versions it used.
+    """
+    counts, used = next(iter(reading.labels.values()), None), dict[str | None, int]()
+    for verdict in given:
+        if verdict.baseline_version is not None:
+            used[verdict.subject.label] = max(verdict.baseline_version, used.get(verdict.subject.label, 0))
+    found = {
+        label: baseline_of(comparable_versions(every, counts, reading.settings), window, used.get(label))
+        for label, every in versions.items()
     }
-
-
-def _counts(window: Window, reading: StoredReading | None, source: SourceConfig | None) -> WindowCounts | None:
-    """The counts of a stored window, with automated rows by the `automate_at` of the present file."""
-    if reading is None or reading.state != "ok":
-        return None
-    return WindowCounts(
-        window,
-        reading.labels if source is None else labels_at_present_threshold(reading.labels, source),
-        reading.versions,
-        rejected=reading.rejected,
-        segments=reading.segments,
-        not_read=frozenset(parts_not_read(reading.quality)),
-        segment_counts=reading.segment_counts or {},
-    )
+    return {label: baseline for label, baseline in found.items() if baseline is not None}
 
 
 def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) -> Baseline | None:
@@ -183,58 +206,3 @@ def baseline_of(versions: Sequence[Baseline], window: Window, used: int | None) 
     first = [version for version in versions[:1] if version.overlaps(window)]
     found = (named or ended or first)[-1:]
     return found[0] if found else None
-
-
-def of_the_same_numbers(versions: Iterable[Baseline], reading: StoredReading | None) -> list[Baseline]:
-    """The versions that a reading may be compared with, by the settings under which both were read."""
-    counts = None if reading is None else next(iter(reading.labels.values()), None)
-    return comparable_versions(versions, counts, None if reading is None else reading.settings)
-
-
-def references_by(baselines: Mapping[str | None, Baseline], config: Config, source: str) -> References:
-    """The baselines of a window with automated rows by the `automate_at` of a file."""
-    found = References(baselines)
-    return (
-        found
-        if source not in config.sources
-        else at_present_threshold(found, config.sources[source], config.evaluation)
-    )
-
-
-def versions_of(history: Store, source: str) -> dict[str | None, list[Baseline]]:
-    """By label, every version of its baseline, oldest first."""
-    found: dict[str | None, list[Baseline]] = {}
-    for baseline in history.baselines(source):
-        found.setdefault(baseline.label, []).append(baseline)
-    return found
-
-
-def used_versions(given: Iterable[Verdict]) -> dict[str | None, int]:
-    """By label, the version of its baseline in the stored verdicts of a window."""
-    found: dict[str | None, int] = {}
-    for verdict in given:
-        if verdict.baseline_version is not None:
-            label = verdict.subject.label
-            found[label] = max(verdict.baseline_version, found.get(label, 0))
-    return found
-
-
-def data_of(
-    part: Part, known: KnownWindow, references: References, given: Sequence[Verdict], source: SourceConfig | None
-) -> SourceData:
-    """The data that a run would have judged; labels that were judged then are kept even without rows."""
-    judged = frozenset(v.subject.label for v in given if v.subject.label is not None)
-    read = _counts(known.window, known.reading, source)
-    current = None if read is None else replace(read, maturity=known.maturity)
-    problem = None if known.reading is None or current is not None else Reason(known.reading.state)
-    return SourceData(
-        part.source,
-        current or WindowCounts(known.window),
-        known.earlier,
-        baselines=references.baselines,
-        problem=problem,
-        switched=judged,
-        past=known.past[0],
-        references=references,
-        enabled=known.enabled,
-    )

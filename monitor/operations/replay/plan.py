@@ -45,10 +45,14 @@ class ReplayPlan:
         """The number of progress steps: the windows of all parts."""
         return sum(len(part.windows) for part in self.parts)
 
+    @property
+    def files(self) -> dict[SideName, Config]:
+        """Both files."""
+        return {"present": self.present, "proposed": self.proposed}
+
     def rules(self, part: Part) -> Iterator[tuple[SideName, Rule]]:
         """The rules of both files that may be about a part."""
-        files: tuple[tuple[SideName, Config], ...] = ("present", self.present), ("proposed", self.proposed)
-        for side, config in files:
+        for side, config in self.files.items():
             for rule in config.rules_for(part.schedule) if part.source in config.sources else ():
                 if rule.match.source in (None, part.source):
                     yield side, rule

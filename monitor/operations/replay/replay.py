@@ -13,25 +13,13 @@ from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline
 from monitor.core.counts import SegmentCounts
 from monitor.core.records import ShiftResult, Verdict, Window
-from monitor.evaluation.data import SourceData, windows_needed
+from monitor.evaluation.data import SourceData
 from monitor.evaluation.evaluate import verdicts_of
-from monitor.evaluation.other_thresholds import segments_at_present_threshold
-from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.evaluation.shift.counts_tests import source_shifts
-from monitor.history.readings import COUNTS_REMOVED
+from monitor.history.readings import COUNTS_REMOVED, StoredReading
 from monitor.history.store import Store
-from monitor.operations.replay.inputs import (
-    KnownWindow,
-    as_proposed,
-    baseline_of,
-    data_of,
-    known_windows,
-    of_the_same_numbers,
-    references_by,
-    used_versions,
-    versions_of,
-)
+from monitor.operations.replay.inputs import SourceByFile, baselines_of, files_of, readings, versions_of
 from monitor.operations.replay.model import NEVER_READ, LeftOut, Missing, Omitted, Replay, SideName
 from monitor.operations.replay.plan import Part, ReplayPlan
 from monitor.operations.replay.results import side_by_side, side_of
@@ -85,103 +73,61 @@ def judge_part(
     history: Store, plan: ReplayPlan, part: Part, progress: Progress = lambda _: None
 ) -> Iterator[JudgedWindow]:
     """Judge the windows of one source, oldest first, by both files."""
-    versions, alike = versions_of(history, part.source), _alike(plan, part)
-    compared = any(config.counts_segments(part.schedule, compared=True) for config in (plan.present, plan.proposed))
+    versions, files = versions_of(history, part.source), files_of(history, plan, part)
+    compared = any(config.counts_segments(part.schedule, compared=True) for config in plan.files.values())
     frozen = history.baseline_segments(part.source) if compared else {}
-    for known in known_windows(history, plan, part):
-        if known.reading is None:
-            yield JudgedWindow(known.window, missing=NEVER_READ)
-        elif known.reading.state == COUNTS_REMOVED:
-            yield JudgedWindow(known.window, missing=COUNTS_REMOVED)
-        else:
-            yield _judge_window(history, plan, part, known, versions, frozen, alike)
-        progress(f"{part.source} {known.window.name}")
+    for window, reading in readings(history, plan, part):
+        if window.start >= part.windows[0].start:
+            if reading is None or reading.state == COUNTS_REMOVED:
+                yield JudgedWindow(window, missing=NEVER_READ if reading is None else COUNTS_REMOVED)
+            else:
+                yield _judge_window(history, plan, part, files, window, reading, versions, frozen)
+            progress(f"{part.source} {window.name}")
+        for file in set(files.values()):
+            file.add(window, reading)
 
 
 def _judge_window(
     history: Store,
     plan: ReplayPlan,
     part: Part,
-    known: KnownWindow,
+    files: Mapping[SideName, SourceByFile],
+    window: Window,
+    reading: StoredReading,
     versions: Mapping[str | None, Sequence[Baseline]],
     frozen: Mapping[tuple[str | None, int], SegmentCounts],
-    alike: frozenset[str],
 ) -> JudgedWindow:
-    window, source = known.window, part.source
-    given = history.verdicts(schedule=part.schedule, source=source, window_start=window.start)
-    used = used_versions(given)
-    alike_counted = {label: of_the_same_numbers(each, known.reading) for label, each in versions.items()}
-    found = {label: baseline_of(each, window, used.get(label)) for label, each in alike_counted.items()}
-    baselines = {label: baseline for label, baseline in found.items() if baseline is not None}
+    given = history.verdicts(schedule=part.schedule, source=part.source, window_start=window.start)
+    baselines = baselines_of(versions, window, reading, given)
     parts = {label: frozen.get((label, baseline.version), {}) for label, baseline in baselines.items()}
-    present_source = plan.present.sources.get(source)
-    if present_source is not None:
-        parts = segments_at_present_threshold(parts, present_source)
-    references = references_by(baselines, plan.present, source)
-    data = replace(data_of(part, known, references, given, present_source), baseline_segments=parts)
-    shifts = _shifts(history, plan, part, data)
-    present = _verdicts(plan.present, part, data, shifts, {}, has_segments=_has_segments(known))
-    already = {id: tuple(v for v in present if v.rule == id) for id in alike}
-    other = _as_proposed(plan, data, known)
-    proposed = _verdicts(plan.proposed, part, other, shifts, already, has_segments=_has_segments(known))
-    return JudgedWindow(
-        window,
-        present,
-        proposed,
-        missing=data.problem.value if data.problem else None,
-        unwatched=(*_unwatched(plan, part, data, shifts), *_without_segments(plan, part, known)),
-    )
+    waits = any(rule.mature is not None for _, rule in plan.rules(part))
+    truths = history.maturities(part.schedule, part.source, since=window.start, until=window.start) if waits else {}
+    maturity = {label: found for (_, label), found in truths.items()}
+    data = {file: file.data(window, reading, maturity, given, baselines, parts) for file in files.values()}
+    first = next(iter(data.values()))
+    shifts = _shifts(history, plan, part, first)
+    has_segments = reading.state != "ok" or reading.segment_counts is not None
+    aside = [] if has_segments else _without_segments(plan, part)
+    said: dict[SideName, list[Verdict]] = {"present": [], "proposed": []}
+    judged: dict[tuple[SourceByFile, Rule], list[Verdict]] = {}
+    for side, rule in plan.rules(part):
+        file = files[side]
+        if needs_whole_rows(rule) or (rule.counts_segments and not has_segments):
+            continue
+        if (file, rule) not in judged:
+            judged[file, rule] = _verdicts(rule, data[file], file.config, shifts)
+        said[side] += judged[file, rule]
+    left_out = (*_unwatched(plan, part, first, shifts), *aside)
+    missing = first.problem.value if first.problem else None
+    return JudgedWindow(window, tuple(said["present"]), tuple(said["proposed"]), missing, left_out)
 
 
-def _alike(plan: ReplayPlan, part: Part) -> frozenset[str]:
-    """The ids of rules that are judged alike by both files, so that they are judged once."""
-    one, other, first = plan.present, plan.proposed, part.windows[0]
-
-    def around(config: Config) -> tuple[object, ...]:
-        rules = config.decision_rules(part.schedule)
-        return config.evaluation, config.sources.get(part.source), windows_needed(config, first), rules
-
-    if part.source not in one.sources or around(one) != around(other):
-        return frozenset()
-    return frozenset(rule.id for rule in one.rules_for(part.schedule) if rule in other.rules_for(part.schedule))
-
-
-def _as_proposed(plan: ReplayPlan, data: SourceData, known: KnownWindow) -> SourceData:
-    """The same counts, with automated rows and conclusions from rejected rows by the proposed file.
-
-    Conclusions of earlier windows stay as their runs stored them.
-    """
-    data = replace(data, past=known.past[1])
-    if data.name not in plan.present.sources or data.name not in plan.proposed.sources:
-        return data
-    references = references_by(data.baselines, plan.proposed, data.name)
-    parts = segments_at_present_threshold(data.baseline_segments, plan.proposed.sources[data.name])
-    data = replace(data, baselines=references.baselines, references=references, baseline_segments=parts)
-    current, *earlier = (as_proposed(plan, data.name, each) for each in (data.current, *data.earlier))
-    if known.reading is not None:
-        current = replace(current, rejected=rejected_in(known.reading, plan.proposed, data.baselines))
-    return replace(data, current=current, earlier=tuple(earlier))
-
-
-def _verdicts(
-    config: Config,
-    part: Part,
-    data: SourceData,
-    shifts: tuple[ShiftResult, ...],
-    already: Mapping[str, tuple[Verdict, ...]],
-    *,
-    has_segments: bool,
-) -> tuple[Verdict, ...]:
-    """The verdicts of one file on one window, with only the needed details."""
-    found: list[Verdict] = []
-    for rule in config.rules_for(part.schedule) if part.source in config.sources else ():
-        if rule.id in already:
-            found += already[rule.id]
-        elif not needs_whole_rows(rule) and (has_segments or not rule.counts_segments):
-            for verdict in verdicts_of(rule, data, config, shifts, outcomes_only=True):
-                kept = {name: verdict.detail[name] for name in _NEEDED if name in verdict.detail}
-                found.append(replace(verdict, detail=kept))
-    return tuple(found)
+def _verdicts(rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftResult, ...]) -> list[Verdict]:
+    """The verdicts of a rule on one window, with only the needed details."""
+    return [
+        replace(verdict, detail={name: verdict.detail[name] for name in _NEEDED if name in verdict.detail})
+        for verdict in verdicts_of(rule, data, config, shifts, outcomes_only=True)
+    ]
 
 
 def _shifts(history: Store, plan: ReplayPlan, part: Part, data: SourceData) -> tuple[ShiftResult, ...]:
@@ -189,9 +135,8 @@ def _shifts(history: Store, plan: ReplayPlan, part: Part, data: SourceData) -> t
 
     If a rule names one test, all are returned, since they are one family.
     """
-    named_tests = {test for _, rule in plan.rules(part) if (test := _tested(rule)) is not None}
     window = data.current.window
-    if not named_tests:
+    if all(rule.test is None for _, rule in plan.rules(part)):
         return ()
     stored = history.shifts(part.schedule, window.start, part.source)
     columns = [each for each in stored if (each.test, each.column) not in _FROM_COUNTS]
@@ -214,18 +159,9 @@ def _unwatched(
     return tuple((side, rule.id, reason) for side, rule in plan.rules(part) if _tested(rule) not in tests)
 
 
-def _has_segments(known: KnownWindow) -> bool:
-    """Whether rules on segments can be judged in a window: counts of segments are stored, or it was not read."""
-    reading = known.reading
-    return reading is None or reading.state != "ok" or reading.segment_counts is not None
-
-
-def _without_segments(plan: ReplayPlan, part: Part, known: KnownWindow) -> Iterator[tuple[SideName, str, LeftOut]]:
-    """Rules on segments, if the counts of segments of this window are not stored."""
-    if not _has_segments(known):
-        for side, rule in plan.rules(part):
-            if rule.counts_segments:
-                yield side, rule.id, LeftOut.SEGMENTS_NOT_KEPT
+def _without_segments(plan: ReplayPlan, part: Part) -> list[tuple[SideName, str, LeftOut]]:
+    """Rules on segments, for a window of which the counts of segments are not stored."""
+    return [(side, rule.id, LeftOut.SEGMENTS_NOT_KEPT) for side, rule in plan.rules(part) if rule.counts_segments]
 
 
 def _omitted(plan: ReplayPlan, part: Part, judged: Sequence[JudgedWindow]) -> list[Omitted]:
