@@ -59,14 +59,11 @@ _COLUMNS = """
 
 @dataclass(frozen=True, slots=True)
 class DemoSummary:
-    """What was written: the rows of each table (with malformed and duplicate ones), and their span of time."""
+    """What was written, from when on: the rows of each table, with malformed and duplicate ones."""
 
     path: Path
     start: datetime
-    end: datetime
     rows: Mapping[str, int]
-    malformed: Mapping[str, int]
-    duplicates: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +108,6 @@ def _write(draft: Path, path: Path, end: Window, seed: int, progress: Progress) 
     start = end.end - timedelta(weeks=WEEKS)
     # week 0 only gives those of its items that were resolved in week 1
     steps = [(source, week) for source in SOURCES for week in range(WEEKS + 1)]
-    malformed, duplicates = dict.fromkeys(SOURCES, 0), dict.fromkeys(SOURCES, 0)
     with duckdb.connect(str(draft)) as connection:
         for source in SOURCES:
             connection.execute(f"CREATE TABLE {source} ({_COLUMNS})")
@@ -121,15 +117,11 @@ def _write(draft: Path, path: Path, end: Window, seed: int, progress: Progress) 
             found = _rows(source, week, start, rng)
             # without rows that were resolved before the first week, or are not resolved yet
             good = found[(found["resolved_at"] >= start) & (found["resolved_at"] < end.end)]
-            bad, twice = _malformed(good, source, week, rng), _delivered_twice(good, rng)
-            if week == 0:
-                bad, twice = bad.head(0), twice.head(0)
-            _insert(connection, source, pd.concat([good, bad, twice], ignore_index=True))
-            malformed[source] += len(bad)
-            duplicates[source] += len(twice)
+            odd = [] if week == 0 else [_malformed(good, source, week, rng), _delivered_twice(good, rng)]
+            _insert(connection, source, pd.concat([good, *odd], ignore_index=True))
         rows = {source: len(connection.table(source)) for source in SOURCES}
     progress(len(steps), len(steps))
-    return DemoSummary(path, start, end.end, rows, malformed, duplicates)
+    return DemoSummary(path, start, rows)
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, source: str, frame: pd.DataFrame) -> None:

@@ -16,12 +16,14 @@ from zoneinfo import ZoneInfo
 
 from rich.console import Group, RenderableType
 from rich.constrain import Constrain
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 from sqlalchemy.engine import make_url
 
+from monitor.config.load import load_config
 from monitor.config.settings import Settings
-from monitor.context import Monitor
+from monitor.context import ActMode, Monitor, utc_now
 from monitor.core import windows
 from monitor.core.records import Refused, Window, WrongRequest
 from monitor.core.wording import percent
@@ -32,7 +34,8 @@ from monitor.inference.selective import lowest_safe
 from monitor.metrics.selective import looked_at
 from monitor.operations.audit import plan as plan_audit
 from monitor.operations.change_switch import change_switch, known_labels
-from monitor.report.console import plain_table
+from monitor.operations.open import open_monitor
+from monitor.report.console import console, plain_table
 from monitor.report.terminal import run_summary
 from monitor.run import Run
 from monitor.story.gather import Teller
@@ -105,9 +108,42 @@ def _file_of(url: str, dialect: str, variable: str) -> Path:
     return Path(found.database)
 
 
-def write(settings: Settings, last: Window, progress: Callable[[int, int], None] | None = None) -> DemoSummary:
-    """Generate the tickets and e-mails."""
-    return write_demo(prepare(settings), last, progress=progress)
+def tell(
+    settings: Settings,
+    pin_weeks: Callable[[Monitor, Window, Window], object],
+    judge: Callable[[Monitor, Window, ActMode], Run],
+) -> RenderableType:
+    """Do all steps, with a bar for each on standard error; returns the end of the story.
+
+    Raises WrongRequest like :func:`prepare`.
+    """
+    zone = load_config(settings.config).zone
+    plan = plan_of(windows.last_ready("weekly", utc_now(), zone), zone)  # once: a week may become ready meanwhile
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console(stderr=True)) as progress:
+        task = progress.add_task("writing tickets and e-mails", total=None)
+
+        def written(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        data = write_demo(prepare(settings), plan.last, progress=written)
+        with open_monitor(settings) as opened:
+            monitor = at(opened, plan.last.start)
+            for first, last in progress.track([plan.baseline], description="pinning the baseline"):
+                pin_weeks(monitor, first, last)
+                turn_on(monitor)
+            for window in progress.track(plan.backfilled, description="backfill"):
+                judge(monitor, window, "never")
+            monitor = at(opened, plan.due)
+            for_real = progress.track([plan.last], description=f"running {plan.last.name} for real")
+            (result,) = [judge(monitor, window, "auto") for window in for_real]
+            return ending(monitor, plan, result, data)
 
 
 def at(monitor: Monitor, time: datetime) -> Monitor:
