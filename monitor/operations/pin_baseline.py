@@ -123,17 +123,15 @@ def pin(
         progress(f"reading {name}")
         try:
             with monitor.warehouse.kept_open():
-                read_weeks = _seen(monitor, name, first, last)
+                weeks[name], of_source = _read(monitor, name, first, last, label)
         except (RelationError, WarehouseFailed) as error:
             if try_again and isinstance(error, WarehouseFailed) and not isinstance(error, WarehouseTimeout):
                 raise
             unread[name] = _reason_of(error)
             continue
-        spans_of_source = _spans(name, read_weeks, label)
-        spans += spans_of_source
-        weeks[name] = read_weeks.inside
-        rejected += _rejected(name, read_weeks, label) if spans_of_source else ()
-        versions[name] = dict(sorted(sum((Counter(part.versions) for part in read_weeks.inside), Counter()).items()))
+        spans += of_source
+        rejected += _rejected(name, weeks[name], label) if of_source else ()
+        versions[name] = dict(sorted(sum((Counter(week.versions) for week in weeks[name]), Counter()).items()))
     progress("comparing the weeks")
     checked = [(span, _refusal(monitor, span)) for span in spans]
     usable = [span for span, refused in checked if refused is None]
@@ -160,32 +158,36 @@ def _reason_of(error: RelationError | WarehouseFailed) -> str:
     return str(error)
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """The weeks of one source in the span and around it; by label, the counts of each model version in the span."""
-
-    inside: tuple[WindowCounts, ...]
-    before: tuple[WindowCounts, ...]
-    after: tuple[WindowCounts, ...]
-    by_version: Mapping[str, Mapping[str, Sequence[Counts]]]
-
-
-def _seen(monitor: Monitor, source: str, first: Window, last: Window) -> _Seen:
-    """Read the weeks of the span, oldest first, and those around it, which may come from the history."""
+def _read(
+    monitor: Monitor, source: str, first: Window, last: Window, label: str | None
+) -> tuple[list[WindowCounts], list[SpanSeen]]:
+    """The weeks of the span, oldest first, and each label in them, the source as a whole last; of one label only if
+    ``label`` is given. The weeks around them may come from the history.
+    """
     zone, of_source = monitor.config.zone, SourceWindows(monitor, source, store=True)
     inside: list[WindowCounts] = []
-    by_version: dict[str, dict[str, list[Counts]]] = {}
+    by_version: dict[str | None, dict[str, list[Counts]]] = {}
     for window in windows.span(first, last, zone):
         reading, counts = of_source.read(window, of_source.from_warehouse(window, whole=False))
         inside.append(counts)
         for (column, version), labels in reading.segments.items():
-            for label, part in labels.items() if column == "model_version" else ():
-                by_version.setdefault(label, {}).setdefault(version, []).append(part)
-    if monitor.config.sources[source].kind == "regression":
-        return _Seen(tuple(inside), (), (), {})
-    before = [of_source.stored_or_read(window) for window in reversed(windows.before(first, AROUND, zone))]
-    after = [of_source.stored_or_read(window) for window in _following(monitor, last)]
-    return _Seen(tuple(inside), tuple(before), tuple(after), by_version)
+            for name, part in labels.items() if column == "model_version" else ():
+                by_version.setdefault(name, {}).setdefault(version, []).append(part)
+    around = [reversed(windows.before(first, AROUND, zone)), _following(monitor, last)]
+    if of_source.source.kind == "regression":
+        around = [(), ()]
+    every = [inside, *([of_source.stored_or_read(window) for window in span] for span in around)]
+    found = []
+    for name in sorted({name for week in inside for name in week.labels}, key=lambda each: (each is None, each or "")):
+        if label in (None, name):
+            parts = [
+                [WeekSeen(week.window, week.labels[name], week.versions) for week in weeks if name in week.labels]
+                for weeks in every
+            ]
+            of_rows = by_version.get(name) or _by_main_version(inside, name)
+            versions = {version: pool(counts) for version, counts in of_rows.items()}
+            found.append(SpanSeen(Subject(source, name), *parts, versions))
+    return inside, found
 
 
 def _following(monitor: Monitor, last: Window) -> list[Window]:
@@ -195,33 +197,18 @@ def _following(monitor: Monitor, last: Window) -> list[Window]:
     return windows.span(after, newest, zone)[:AROUND] if after.start <= newest.start else []
 
 
-def _spans(source: str, seen: _Seen, label: str | None) -> list[SpanSeen]:
-    """The weeks of each label, by name, the source as a whole last; of one label only if ``label`` is given."""
-    names = {name for part in seen.inside for name in part.labels if label in (None, name)}
-    found = []
-    for name in sorted(names, key=lambda each: (each is None, each or "")):
-        parts = [
-            [WeekSeen(week.window, week.labels[name], week.versions) for week in weeks if name in week.labels]
-            for weeks in (seen.inside, seen.before, seen.after)
-        ]
-        of_rows = {version: pool(counts) for version, counts in seen.by_version.get(name or "", {}).items()}
-        by_version = of_rows if name is not None and of_rows else _by_main_version(seen.inside, name)
-        found.append(SpanSeen(Subject(source, name), parts[0], parts[1], parts[2], by_version))
-    return found
-
-
-def _by_main_version(weeks: Sequence[WindowCounts], label: str | None) -> dict[str, Counts]:
+def _by_main_version(weeks: Sequence[WindowCounts], label: str | None) -> dict[str, list[Counts]]:
     """The counts of weeks by their most frequent model version, for sources whose version is not a segment."""
     parts: dict[str, list[Counts]] = {}
     for part in weeks:
         if part.main_version is not None and label in part.labels:
             parts.setdefault(part.main_version, []).append(part.labels[label])
-    return {version: pool(counts) for version, counts in parts.items()}
+    return parts
 
 
-def _rejected(source: str, seen: _Seen, label: str | None) -> Iterator[Concern]:
+def _rejected(source: str, weeks: Sequence[WindowCounts], label: str | None) -> Iterator[Concern]:
     """A concern for each week of the span in which too many rows were rejected."""
-    for part in seen.inside:
+    for part in weeks:
         rejection = part.rejected.gravest if label is None else part.rejected.of(label)
         if rejection is not None:
             about = Subject(source, label)

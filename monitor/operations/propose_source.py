@@ -258,6 +258,8 @@ def holds_dates(column: ColumnSample) -> bool:
 
 
 _SAME = {"label": "predicted_label", "confidence": "score"}
+_Roles = Mapping[str, _Column | None]
+"""What each column is, by the canonical name."""
 
 
 @dataclass(frozen=True)
@@ -285,16 +287,14 @@ class _Table:
             distinct = [c for c in self.columns if c.is_distinct]
             return self._unclear("item", "which column identifies the item?", distinct)
         begun = self._predicted_at(when)
-        dates = {"resolved_at": patterns[0]} if patterns else {}
-        dates |= {"predicted_at": begun.patterns[0]} if begun not in (None, when) and begun.patterns else {}
-        types = {name: pattern for name, pattern in dates.items() if self.files and pattern}
-        more = {**({"unresolved": True} if self.seen.waiting else {}), **({"types": types} if types else {})}
-        columns = {"item": item.name, "resolved_at": when.name}
-        columns |= {"predicted_at": begun.name} if begun is not None else {}
+        dates = {"resolved_at": patterns, "predicted_at": () if begun in (None, when) else begun.patterns}
+        types = {name: forms[0] for name, forms in dates.items() if self.files and forms and forms[0]}
+        more = {"unresolved": self.seen.waiting, "types": types}
+        roles = {"item": item, "resolved_at": when, "predicted_at": begun}
         wide = self._wide()
         if wide is not None:
-            return self._finished(f"one column a label ({and_more(wide[1], 5)})", columns, {**wide[0], **more})
-        return self._rows(columns, item, when, more)
+            return self._finished(f"one column a label ({and_more(wide[1], 5)})", roles, {**wide[0], **more})
+        return self._rows(roles, item, when, more)
 
     def _predicted_at(self, when: _Column) -> _Column | None:
         """The date by which rows without a truth are counted, or the one that a person named.
@@ -306,9 +306,7 @@ class _Table:
         dates = [c for c in self._dates() if c is not when and plain_name(c.name) not in _CHANGES]
         return self._named("predicted_at", dates) or when
 
-    def _rows(
-        self, columns: dict[str, str], item: _Column, when: _Column, types: Mapping[str, Any]
-    ) -> Proposal | Unclear:
+    def _rows(self, roles: _Roles, item: _Column, when: _Column, more: Mapping[str, Any]) -> Proposal | Unclear:
         """The proposal for a table with one label a row."""
         rest = [c for c in self.columns if c not in (item, when)]
         score = self._named("score", [c for c in rest if c.is_share and not c.is_truth])
@@ -324,21 +322,20 @@ class _Table:
         if truth is None and actual is None:
             question = "which column says what was true: a label (true_label), or yes and no (actual)?"
             return self._unclear("true_label", question, [c for c in others if c is not label])
-        more: dict[str, Any] = {**_words(actual), **({"score_scale": 100} if score.is_percent else {}), **types}
-        columns |= {"true_label": truth.name} if truth is not None else {}
-        columns |= {"actual": actual.name} if actual is not None else {}
         several = self.seen.repeated or not item.is_mostly_distinct or self._has_several(item, label, when)
+        roles = {**roles, "true_label": truth, "actual": actual}
+        scale = {"score_scale": 100 if score.is_percent else None}
         if self.seen.given or not several:
-            latest = {} if several or item.is_distinct else {"latest_by": self._latest(item, when)}
-            columns |= {"predicted_label": label.name, "confidence": score.name}
+            latest = None if several or item.is_distinct else self._latest(item, when)
+            roles |= {"predicted_label": label, "confidence": score}
+            settings = {"kind": "single_label", "latest_by": latest}
             shape = LABELS_GIVEN if several else "one row an item"
-            return self._finished(shape, columns, {"kind": "single_label", **latest, **more})
-        columns |= {"label": label.name, "score": score.name}
-        decided = [c for c in others if plain_name(c.name) in ("predicted", "is_predicted") and c.is_truth]
-        columns |= {"predicted": decided[0].name} if decided else {}
-        kind = {"kind": "multiclass"} if truth is not None else {}
-        settings = {**kind, "score_is": "probability_of_label", **more}
-        return self._finished(EACH_LABEL, columns, settings)
+        else:
+            decided = [c for c in others if plain_name(c.name) in ("predicted", "is_predicted") and c.is_truth]
+            roles |= {"label": label, "score": score, "predicted": next(iter(decided), None)}
+            settings = {"kind": None if truth is None else "multiclass", "score_is": "probability_of_label"}
+            shape = EACH_LABEL
+        return self._finished(shape, roles, {**settings, **_words(actual), **scale, **more})
 
     def _labels(self, others: list[_Column]) -> tuple[_Column | None, _Column | None, _Column | None]:
         """The columns of the label, of the true label, and of "label was true"; at most one of the last two."""
@@ -360,10 +357,11 @@ class _Table:
         fitting = [c for c in others if c is not label and (c.is_truth or c.is_empty)]
         return label, None, self._named("actual", fitting, only=False)
 
-    def _finished(self, shape: str, mapping: dict[str, str], more: Mapping[str, Any]) -> Proposal:
-        rest = [c for c in self.columns if c.name not in mapping.values() and c.is_labels]
-        version = self._named("model_version", rest, only=False)
-        mapping |= {"model_version": version.name} if version is not None else {}
+    def _finished(self, shape: str, roles: _Roles, more: Mapping[str, Any]) -> Proposal:
+        """The proposal of columns by their roles, with the settings that say something."""
+        rest = [c for c in self.columns if c not in roles.values() and c.is_labels]
+        roles = {**roles, "model_version": self._named("model_version", rest, only=False)}
+        mapping = {name: column.name for name, column in roles.items() if column is not None}
         # the column of truths is always written, unless it is the one that the shape implies
         written_out = "actual" if more.get("kind") == "single_label" else "true_label"
         columns = {name: column for name, column in mapping.items() if name != column or name == written_out}
@@ -509,8 +507,7 @@ def _words(actual: _Column | None) -> dict[str, Any]:
     if actual is None or actual.numbers or actual.sample.kind == "boolean" or actual.is_empty:
         return {}
     words = sorted({word.lower() for word in actual.words})
-    positive, negative = [word for word in words if word in YES], [word for word in words if word in NO]
-    return {"positive": positive, **({"negative": negative} if negative else {})}
+    return {"positive": [word for word in words if word in YES], "negative": [word for word in words if word in NO]}
 
 
 def plain_name(name: str) -> str:
