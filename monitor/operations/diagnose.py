@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import cached_property
+from functools import cache, cached_property
 
 from monitor.automation.as_of import Key, by_switch, time_on
 from monitor.automation.renaming import RENAMES
@@ -76,10 +76,9 @@ class _SourceFacts:
     monitor: Monitor
     evaluated: Evaluated
     current: WindowCounts
-    rules: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rules = frozenset(rule.id for rule in self.monitor.config.rules)
+        self.windows, self._counted = cache(self._windows), cache(self._counts_of)
 
     def of(self, label: Label) -> LabelFacts:
         """The facts of one label."""
@@ -130,12 +129,12 @@ class _SourceFacts:
     @cached_property
     def verdicts(self) -> Mapping[Label, list[Verdict]]:
         """By label, the newest verdict of each rule of alerts.yaml: of windows that ended by the end of this one."""
-        window = self.evaluated.window
+        window, rules = self.evaluated.window, {rule.id for rule in self.monitor.config.rules}
         newest = {(v.subject.label, v.rule): v for v in [*self._elsewhere(), *self.evaluated.verdicts]}
         newest |= {key: verdict for key, verdict in self._matured().items() if newest[key].reason in _NOT_YET}
         found: dict[Label, list[Verdict]] = defaultdict(list)
         for (label, rule), verdict in sorted(newest.items(), key=lambda item: item[0][1]):
-            if rule in self.rules and verdict.window.end <= window.end:
+            if rule in rules and verdict.window.end <= window.end:
                 found[label].append(verdict)
         return found
 
@@ -178,17 +177,8 @@ class _SourceFacts:
 
     # --- windows
 
-    def windows(self, schedule: Schedule) -> tuple[PastWindow, ...]:
+    def _windows(self, schedule: Schedule) -> tuple[PastWindow, ...]:
         """The windows of a year, oldest first, up to the judged one or the newest that ended before it."""
-        if schedule not in self._windows:
-            self._windows[schedule] = self._read_windows(schedule)
-        return self._windows[schedule]
-
-    @cached_property
-    def _windows(self) -> dict[Schedule, tuple[PastWindow, ...]]:
-        return {}
-
-    def _read_windows(self, schedule: Schedule) -> tuple[PastWindow, ...]:
         config, source, judged = self.monitor.config, self.evaluated.source, self.evaluated.window
         here = schedule == judged.schedule
         until = judged if here else windows.containing(schedule, judged.end, config.zone)
@@ -227,23 +217,15 @@ class _SourceFacts:
             if label in counts
         }
 
-    def _counted(self, schedule: Schedule) -> list[tuple[str, Mapping[Label, Counts]]]:
-        if schedule not in self._read:
-            self._read[schedule] = list(self._read_counts(schedule))
-        return self._read[schedule]
-
-    @cached_property
-    def _read(self) -> dict[Schedule, list[tuple[str, Mapping[Label, Counts]]]]:
-        return {}
-
-    def _read_counts(self, schedule: Schedule) -> Iterator[tuple[str, Mapping[Label, Counts]]]:
+    def _counts_of(self, schedule: Schedule) -> list[tuple[str, Mapping[Label, Counts]]]:
+        found: list[tuple[str, Mapping[Label, Counts]]] = []
         for past in reversed(self.windows(schedule)[-COUNTED:]):
             if past.window == self.current.window:
-                yield past.window.name, self.current.labels
+                found.append((past.window.name, self.current.labels))
                 continue
             reading = self.monitor.store.load_reading(schedule, past.window.start, self.evaluated.source)
-            if reading is not None:
-                yield past.window.name, reading.labels
+            found += [] if reading is None else [(past.window.name, reading.labels)]
+        return found
 
     def _time_on(self, label: Label, known: Mapping[Schedule, Sequence[PastWindow]]) -> dict[tuple[Label, str], float]:
         """The share of each window in which automation was on; of a source as a whole, for each of its labels."""

@@ -171,8 +171,8 @@ def _read(
         reading, counts = of_source.read(window, of_source.from_warehouse(window, whole=False))
         inside.append(counts)
         for (column, version), labels in reading.segments.items():
-            for name, part in labels.items() if column == "model_version" else ():
-                by_version.setdefault(name, {}).setdefault(version, []).append(part)
+            for each, part in labels.items() if column == "model_version" else ():
+                by_version.setdefault(each, {}).setdefault(version, []).append(part)
     around = [reversed(windows.before(first, AROUND, zone)), _following(monitor, last)]
     if of_source.source.kind == "regression":
         around = [(), ()]
@@ -186,7 +186,7 @@ def _read(
             ]
             of_rows = by_version.get(name) or _by_main_version(inside, name)
             versions = {version: pool(counts) for version, counts in of_rows.items()}
-            found.append(SpanSeen(Subject(source, name), *parts, versions))
+            found.append(SpanSeen(Subject(source, name), parts[0], parts[1], parts[2], versions))
     return inside, found
 
 
