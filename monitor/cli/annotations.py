@@ -99,8 +99,5 @@ def remove_command(
 
 def row_of(annotation: Annotation) -> dict[str, Any]:
     """An annotation as plain data."""
-    times = {"at": annotation.at, "added_at": annotation.added_at, "removed_at": annotation.removed_at}
-    names = ("id", "source", "label", "text", "added_by", "removed_by", "removed_reason")
-    return {name: getattr(annotation, name) for name in names} | {
-        name: None if at is None else at.isoformat() for name, at in times.items()
-    }
+    about, who = ("id", "source", "label", "text"), ("added_by", "removed_by", "removed_reason")
+    return {name: getattr(annotation, name) for name in (*about, *who, "at", "added_at", "removed_at")}

@@ -11,10 +11,8 @@ import typer
 
 from monitor.cli import common as cli
 from monitor.config.model import Config
-from monitor.context import Monitor
-from monitor.core.records import Window
 from monitor.core.wording import clean, count_of
-from monitor.operations.audit import LabelPlan, draw, plan, sheet_of
+from monitor.operations.audit import draw, plan, sheet_of
 from monitor.operations.import_audit import import_audit, rows_of_file
 from monitor.warehouse.audit_table import add_drawn, filled_rows
 
@@ -46,7 +44,8 @@ def plan_command(
     """How many random items of each label people must check in a week, so that a fall of its accuracy is seen."""
     with cli.monitor() as opened:
         window = cli.window_of(opened.config, "weekly", week)
-        found = _planned(opened, source, window, fall, weeks, checks)
+        names = _sources(opened.config, source, checks)
+        found = {name: plan(opened, name, window, fall, weeks=weeks, total=checks) for name in names}
     if json_output:
         labels = [{"source": name, **asdict(each)} for name, of in found.items() for each in of]
         cli.print_json({"week": window.name, "fall": fall, "labels": labels})
@@ -60,13 +59,6 @@ def plan_command(
             f"{total} a week in all. Truths that come by themselves are often of items that somebody complained about: "
             "only a random part says how accurate the others are."
         )
-
-
-def _planned(
-    monitor: Monitor, source: str | None, window: Window, fall: float, weeks: int, checks: int | None
-) -> dict[str, list[LabelPlan]]:
-    names = _sources(monitor.config, source, checks)
-    return {name: plan(monitor, name, window, fall, weeks=weeks, total=checks) for name in names}
 
 
 def _sources(config: Config, source: str | None, checks: int | None) -> list[str]:

@@ -199,20 +199,16 @@ def _status_row(
     # readers that know no segments must take all scores as blocked
     limits: dict[str, Any] = {"blocked": EVERY_SCORE, "blocked_scores": blocked} if off else {"blocked": blocked}
     against = is_against(known, state.blocked, state.segments)
-    changed = _iso(state.changed_at) if state.state != "never_set" else None  # then only a segment of it was changed
+    changed = state.changed_at if state.state != "never_set" else None  # then only a segment of it was changed
     return {
         "source": source, "label": label, "state": state.state, "allowed": found.allowed,
         "why": found.detail, "until": found.until.isoformat(timespec="minutes") if found.until else None,
         "automate_at": least, **limits, "by": state.actor, "reason": state.reason,
-        "verdict": state.verdict, "lease_until": _iso(state.lease_until), "hold_until": _iso(state.hold_until),
+        "verdict": state.verdict, "lease_until": state.lease_until, "hold_until": state.hold_until,
         "changed_at": changed, "against_last_evaluation": against,
         "dry_run": dry_run, "source_reason": whole.reason if forbidden and whole is not None else None,
         "if_confirmed": if_confirmed, "segments_off": [{"column": column, "value": value} for column, value in off],
     }  # fmt: skip
-
-
-def _iso(moment: datetime | None) -> str | None:
-    return moment.isoformat() if moment else None
 
 
 @automation_app.command(
@@ -309,7 +305,8 @@ def _change(
             state = opened.store.switch(name, each)
             words += _how_long(state, part, config.zone, critical=_is_critical(config, name, each))
             if part is not None:
-                words += "; this segment was not off" * (enable and not _is_off(was, part, opened.clock()))
+                was_off = as_stored(part, was.segments) in off_segments(was, opened.clock())
+                words += "; this segment was not off" * (enable and not was_off)
             elif hold is not None:
                 words += _until_changes_nothing(state)
             if each is not None and (enable or part is not None):
@@ -388,10 +385,6 @@ def segment_targets(
             columns = ", ".join(known) or "none"
             raise cli.UsageError(f"{name} has no segment column {segment[0]!r} in alerts.yaml (it has: {columns})")
     return [*labels]
-
-
-def _is_off(state: SwitchState, segment: tuple[str, str], now: datetime) -> bool:
-    return as_stored(segment, state.segments) in off_segments(state, now)
 
 
 def _until_changes_nothing(state: SwitchState) -> str:
@@ -555,9 +548,9 @@ def _is_about(event: SwitchEvent, source: str | None, label: str | None) -> bool
 
 
 def _event_row(event: SwitchEvent) -> dict[str, Any]:
-    about = {"at": event.at.isoformat(), "source": event.source or None, "label": event.label, "kind": event.kind}
+    about = {"at": event.at, "source": event.source or None, "label": event.label, "kind": event.kind}
     change = {"from": event.from_state, "to": event.to_state, "by": event.actor, "reason": event.reason}
-    times = {"lease_until": _iso(event.lease_until), "until": _iso(event.until), "waits_for": event.waits_for}
-    segments = [{"column": e.column, "value": e.value, "off_from": _iso(e.off_from)} for e in event.segments]
+    times = {"lease_until": event.lease_until, "until": event.until, "waits_for": event.waits_for}
+    segments = [{"column": e.column, "value": e.value, "off_from": e.off_from} for e in event.segments]
     what = {"blocked": [list(r) for r in event.blocked], "segments": segments, "verdict": event.verdict}
     return about | change | what | times

@@ -186,8 +186,12 @@ def warn(text: str, *, style: str = "") -> None:
 
 
 def print_json(document: Any) -> None:
-    """Print the one document of ``--json``; numbers that are not finite are an error."""
-    typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    """Print the one document of ``--json``: times as ISO 8601 writes them; numbers that are not finite are an error."""
+    typer.echo(json.dumps(document, indent=1, allow_nan=False, default=_plain))
+
+
+def _plain(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 UsageError = WrongRequest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import asdict
-from datetime import datetime, tzinfo
+from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -120,7 +120,7 @@ def check(
     with cli.plain_errors():
         found = archive.check(store_address())
     if json_output:
-        typer.echo(json.dumps(asdict(found), indent=1, default=_plain))
+        cli.print_json(asdict(found))
     else:
         mark, text = found.identity.mark if found.identity else None, f"schema revision {found.revision}"
         text += f", history {mark.history}, epoch {mark.epoch}, version {mark.version}" if mark else ""
@@ -161,15 +161,10 @@ def prune_command(
         with Store.from_url(store_address(), create=False) as store:
             found = prune(store, configured, utc_now(), dry_run=dry_run)
     if json_output:
-        typer.echo(json.dumps(pruned_document(found), indent=1, default=_plain))
+        cli.print_json(pruned_document(found))
     else:
         for line in pruned_lines(found, configured.zone):
             cli.say(line)
-
-
-def _plain(value: object) -> str:
-    """What JSON has no form for: a time as ISO 8601 writes it."""
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 def pruned_document(found: Pruned) -> dict[str, Any]:

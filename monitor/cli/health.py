@@ -46,7 +46,7 @@ def health(
     if json_output:
         rows = [{"reason": f.reason, "severity": f.severity, "text": f.text, "do_now": f.do_now} for f in found]
         state = {"healthy": not bad, "ever_run": records.since is not None, "automation": automation, "findings": rows}
-        cli.print_json(state | {"as_of": now.isoformat(), "not_checked": NOT_CHECKED})
+        cli.print_json(state | {"as_of": now, "not_checked": NOT_CHECKED})
     else:
         _print(found, automation, ever_run=records.since is not None)
         basis = f"As of {now:%Y-%m-%d %H:%M} UTC, from stored runs and alerts.yaml. Not checked: "

@@ -221,10 +221,9 @@ def _routes(config: Config, severity: str | None) -> list[tuple[Severity, Route]
 def _row(incident: Incident) -> dict[str, Any]:
     row = {name: getattr(incident, name) for name in _OPENED}
     row |= {"reason": ", ".join(incident.reasons), "rules": list(incident.rules), "labels": list(incident.labels)}
-    row |= {name: getattr(incident, name) for name in _SINCE}
-    return row | {name: at.isoformat() for name, at in row.items() if isinstance(at, datetime)}
+    return row | {name: getattr(incident, name) for name in _SINCE}
 
 
 def _event(event: IncidentEvent) -> dict[str, Any]:
-    about = {"at": event.at.isoformat(), "kind": event.kind, "reason": event.reason, "actor": event.actor}
+    about = {"at": event.at, "kind": event.kind, "reason": event.reason, "actor": event.actor}
     return about | {"window": event.window, "why": event.detail.get("why")}

@@ -76,12 +76,8 @@ SHOWN_LABELS = 8
 GIVEN, EVERY = "confidence_in_prediction", "probability_of_label"
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """The place of the data: the address of a warehouse, and the relation where it is known already."""
-
-    address: str
-    relation: str | None = None
+_Place = tuple[str, str | None]
+"""The place of the data: the address of a warehouse, and the relation where it is known already."""
 
 
 @cli.app.command(
@@ -125,12 +121,10 @@ def init(
             raise cli.UsageError(f"--score-is {score_is}: it is {GIVEN} or {EVERY}")
         ask = not yes and somebody_answers()
         config_path = _free(Path(os.environ.get("CALMON_CONFIG") or "alerts.yaml"))
-        place = _place(data, ask=ask)
+        address, there = _place(data, ask=ask)
         named = _named(column or [], date_format)
-        with Warehouse.from_url(
-            place.address, relations=[each for each in (relation, place.relation, truth) if each]
-        ) as opened:
-            found = _found(opened, relation or place.relation, truth, on, named, ask=ask)
+        with Warehouse.from_url(address, relations=[each for each in (relation, there, truth) if each]) as opened:
+            found = _found(opened, relation or there, truth, on, named, ask=ask)
             name = source or _source_name(found.relation)
             table = _table_of(opened, name, found, named, score_is, ask=ask)
             _show_columns(table)  # before the questions that follow from them
@@ -139,7 +133,7 @@ def init(
         _print_answers(table, begun)
         if begun.typical is not None:
             _print_sight(begun.config, begun.typical, begun.visible)
-        settings = _write(config_path, begun.text, place.address)
+        settings = _write(config_path, begun.text, address)
         findings = check_places(settings, begun.config, None)
         _show_findings(findings)
         failed = exit_of(findings)
@@ -223,27 +217,27 @@ def _place_of(text: str) -> _Place:
     path = Path(text)
     if "://" in text:
         try:
-            return _Place(database_address(text))
+            return database_address(text), None
         except ValueError as error:
             raise cli.UsageError(f"this address {error}") from None
     if path.is_dir():
-        return _Place(_IN_MEMORY, _pattern_of(path))
+        return _IN_MEMORY, _pattern_of(path)
     if not (path.is_file() or glob(text, recursive=True)):  # noqa: PTH207 - a pattern
         raise cli.UsageError(
             f"{text} is no file, no folder and no address (postgresql://..., duckdb:///..., sqlite:///...)"
         )
     if _DATA.search(text):
-        return _Place(_IN_MEMORY, text)
+        return _IN_MEMORY, text
     if _JSON.search(text):
-        return _Place(_IN_MEMORY, f"SELECT * FROM {literal(text)}")
+        return _IN_MEMORY, f"SELECT * FROM {literal(text)}"
     if "?" in text:
         raise cli.UsageError(f"{text} has a ?, after which an address has options: give the file a name without it")
     with path.open("rb") as stream:
         beginning = stream.read(12)
     if beginning.startswith(b"SQLite"):
-        return _Place(f"sqlite:///{text}")
+        return f"sqlite:///{text}", None
     if beginning.endswith(b"DUCK"):
-        return _Place(f"duckdb:///{text}")
+        return f"duckdb:///{text}", None
     raise cli.UsageError(f"{text} is no file of CSV, Parquet or JSON, and no database of DuckDB or SQLite")
 
 

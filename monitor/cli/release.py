@@ -55,7 +55,8 @@ def release(
         return
     _show(found[0], found[1])
     span = ["--source", source, "--from", since[0].name, "--to", since[-1].name, "--reason", f"release {version}"]
-    for line in (*_differences(found[1]), _next(found[1], least, span, again)):
+    differences = found[1].concerns or ["no change of calibration or scores can be seen"]
+    for line in (*map(str, differences), _next(found[1], least, span, again)):
         cli.say(line)
 
 
@@ -90,10 +91,6 @@ def _show(before: Pinned, since: Pinned) -> None:
         rows.append((each.subject.name, *was, f"{each.rows:,}", measured(each.ece)))
     if rows:
         cli.print_table(("label", "rows before", "ECE before", "rows since", "ECE since"), rows)
-
-
-def _differences(since: Pinned) -> list[str]:
-    return [str(each) for each in since.concerns] or ["no change of calibration or scores can be seen"]
 
 
 def _next(since: Pinned, least: int, pin_words: Sequence[str], again: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -11,7 +10,7 @@ from monitor.alerting.health.issues import findings
 from monitor.alerting.health.look import automation_line, observed
 from monitor.cli import common as cli
 from monitor.context import Monitor
-from monitor.core.records import SCHEDULES, Incident
+from monitor.core.records import SCHEDULES
 from monitor.core.schedules import next_time, schedules
 from monitor.core.windows import last_ready
 from monitor.core.wording import clean, count_of
@@ -28,7 +27,7 @@ def status(json_output: cli.JsonFlag = False) -> None:
         now = opened.clock()
         parts = {"open": [*_open(opened)], "waits": [*_waits(opened, now)], "next": [*_next(opened, now)]}
     if json_output:
-        cli.out.file.write(json.dumps({"as_of": now.isoformat(), **parts}, indent=1) + "\n")
+        cli.print_json({"as_of": now, **parts})
         return
     for part, lines in parts.items():
         cli.out.print(part.capitalize(), style="bold")
@@ -54,7 +53,8 @@ def _waits(opened: Monitor, now: datetime) -> Iterator[str]:
         yield f"{each.severity}: {each.text} Do now: {each.do_now}"
     unclaimed = [each for each in opened.store.unresolved_incidents() if each.state == "open"]
     if unclaimed:
-        yield f"{count_of(len(unclaimed), 'incident')} nobody has taken: calmon incidents ack {_ids(unclaimed)}"
+        ids = " ".join(each.id[:8] for each in unclaimed)
+        yield f"{count_of(len(unclaimed), 'incident')} nobody has taken: calmon incidents ack {ids}"
     states = Counter(each.state for each in records.deliveries)
     if unsent := states["pending"] + states["failed"] + states["sending"]:
         yield f"{count_of(unsent, 'message')} not sent yet"
@@ -62,10 +62,6 @@ def _waits(opened: Monitor, now: datetime) -> Iterator[str]:
         yield "the dry run: nothing is switched until `dry_run: true` is taken out of alerts.yaml"
     if records.switches:
         yield f"automation: {automation_line(records, now)}"
-
-
-def _ids(incidents: list[Incident]) -> str:
-    return " ".join(each.id[:8] for each in incidents)
 
 
 def _next(opened: Monitor, now: datetime) -> Iterator[str]:

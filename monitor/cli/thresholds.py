@@ -32,7 +32,7 @@ def list_command(
     with cli.store() as store:
         found = store.publications(last)
     if json_output:
-        cli.print_json([asdict(each) | {"at": each.at.isoformat()} for each in found])
+        cli.print_json([asdict(each) for each in found])
         return
     rows = [
         (f"{each.at:%Y-%m-%d %H:%M}", each.kind, each.by.revision,

@@ -87,8 +87,5 @@ def document(found: Examples) -> dict[str, Any]:
         "score_min": query.least,
         "score_max": query.most,
         "more": found.more,
-        "rows": [
-            asdict(row) | {"resolved_at": row.resolved_at.isoformat(), "true_labels": list(row.true_labels)}
-            for row in found.rows
-        ],
+        "rows": [asdict(row) for row in found.rows],
     }

@@ -177,15 +177,12 @@ def tuning_of(name: str, config: Config, typical: Typical, available: int) -> Tu
     widest = Tuning(SAMPLES[-1], POOLS[-1], weeks, min_pairs).applied(config)
     seen = [each for each in visible_changes(name, widest, typical) if each.within(widest.evaluation)]
     weekly = [each for each in seen if each.rule.schedule == "weekly"]
-    pool = next(step for step in POOLS if _share_within(weekly, step) >= MOST_LABELS)
+    longest = [each.windows or 1 for each in weekly]
+    pool = next(step for step in POOLS if sum(each <= step for each in longest) >= MOST_LABELS * len(longest))
     pooled = [each for each in weekly if (each.windows or 1) <= pool]
     rows_judged = [each.rows * (each.windows or 1) for each in pooled if each.rule.min_samples is None]
     min_samples = next((step for step in SAMPLES if step <= min(rows_judged, default=SAMPLES[0])), SAMPLES[-1])
     return Tuning(min_samples, pool, weeks, min_pairs)
-
-
-def _share_within(found: Sequence[Visible], windows: int) -> float:
-    return sum((each.windows or 1) <= windows for each in found) / len(found) if found else 1.0
 
 
 def aside_of(config: Config, found: Sequence[Visible], typical: Typical) -> dict[str, str]:

@@ -89,12 +89,9 @@ def prune(
         removed += due
     if dry_run:
         return Pruned(removed, keep, dry_run, before, before)
-    shrunk, in_the_way = _shrink(store)
-    return Pruned(removed, keep, dry_run, before, store.size(), shrunk, in_the_way)
-
-
-def _shrink(store: Store) -> tuple[bool, str]:
+    shrunk, in_the_way = False, ""
     try:
-        return store.shrink(), ""
+        shrunk = store.shrink()
     except StoreUnreachable as error:
-        return False, str(error)
+        in_the_way = str(error)
+    return Pruned(removed, keep, dry_run, before, store.size(), shrunk, in_the_way)

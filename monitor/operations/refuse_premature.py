@@ -7,6 +7,7 @@ A run under such a clock would store a window of the future, notify people with 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -92,16 +93,9 @@ def _newest_before(monitor: Monitor, near: datetime, names: Sequence[str]) -> da
     """The approximate time of the newest row; None if it is not known. One source that is up to date is enough."""
     newest = None
     for name in names:
-        found = _newest_of(monitor, near, name)
-        newest = max(filter(None, (newest, found)), default=None)
+        with suppress(RelationError, WarehouseFailed):
+            found = monitor.warehouse.newest(name, monitor.config.sources[name], near=near, now=monitor.clock())
+            newest = max(filter(None, (newest, found)), default=None)
         if newest is not None and newest >= near:
             break
     return newest
-
-
-def _newest_of(monitor: Monitor, near: datetime, name: str) -> datetime | None:
-    """The approximate time of a source's newest row; None if it is not known."""
-    try:
-        return monitor.warehouse.newest(name, monitor.config.sources[name], near=near, now=monitor.clock())
-    except (RelationError, WarehouseFailed):
-        return None

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from monitor.core.records import Subject
-from monitor.operations.replay.model import Missing, Opened, Pair, Replay, Seen, Side
+from monitor.operations.replay.model import Missing, Opened, Pair, Replay, Side
 
 
 def document(found: Replay) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def document(found: Replay) -> dict[str, Any]:
         **{name: _side(side) for name, side in sides.items()},
         "incidents": [_pair(pair) for pair in found.pairs],
         "timelines": [
-            _about(subject) | {name: _timeline(side, subject) for name, side in sides.items()}
+            _about(subject) | {name: side.timelines.get(subject) for name, side in sides.items()}
             for subject in found.subjects
         ],
         "missing": [_missing(each) for each in found.missing],
@@ -57,11 +57,6 @@ def _opened(opened: Opened) -> dict[str, Any]:
     span = {"opened": incident.opened_window, "resolved": incident.resolved_window}
     rest = {name: getattr(incident, name) for name in ("severity", "reopened")} | {"rules": list(incident.rules)}
     return span | rest | {"automation": opened.switch or None, "limit": opened.limit and asdict(opened.limit)}
-
-
-def _timeline(side: Side, subject: Subject) -> list[Seen | None] | None:
-    row = side.timelines.get(subject)
-    return None if row is None else list(row)
 
 
 def where_of(pair: Pair) -> str:
