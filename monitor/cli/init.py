@@ -128,7 +128,7 @@ def init(
             name = source or _source_name(found.relation)
             table = _table_of(opened, name, found, named, score_is, ask=ask)
             _show_columns(table)  # before the questions that follow from them
-            answers = _Answers(table.of_what, automate_at, must_be_right, channel)
+            answers = _Answers(automate_at, must_be_right, channel)
             begun = _begun(opened, name, table, timezone, answers, ask=ask)
         _print_answers(table, begun)
         if begun.typical is not None:
@@ -149,9 +149,8 @@ def somebody_answers() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Answers:
-    """What the score is of, from which score it acts, the share that must be right, the channel; None: not given."""
+    """From which score it acts, the share that must be right, the channel; None: not given."""
 
-    of_what: str
     automate_at: float | None
     must_be_right: float | None
     channel: str | None
@@ -497,9 +496,9 @@ def _survey(warehouse: Warehouse, name: str, relation: str, settings: Mapping[st
 def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answers: _Answers, *, ask: bool) -> _Begun:
     """alerts.yaml with rules and numbers that fit the present rows, and the weeks to pin and to judge."""
     starter = partial(starter_config, name, table.found.relation, timezone=timezone)
-    config, now = parse_config(starter(settings=table.settings)), utc_now()
-    weeks = Weeks((), ()) if table.survey is None else weeks_of(table.survey, now, config.zone)
-    typical = typical_of(warehouse, name, config, weeks.every, now=now)
+    first, now = parse_config(starter(settings=table.settings)), utc_now()
+    weeks = Weeks((), ()) if table.survey is None else weeks_of(table.survey, now, first.zone)
+    typical = typical_of(warehouse, name, first, weeks.every, now=now)
     answers = _asked(answers, typical, ask=ask)
     written = partial(
         starter,
@@ -511,7 +510,7 @@ def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answer
     config = parse_config(written())  # wrong arguments are refused before anything is written
     if typical is None:
         return _Begun(written(), config, weeks, None, answers)
-    if answers.automate_at != parse_config(starter(settings=table.settings)).sources[name].automate_at:
+    if answers.automate_at != first.sources[name].automate_at:
         typical = typical_of(warehouse, name, config, weeks.every, now=now) or typical
     tuning = tuning_of(name, config, typical, len(weeks.baseline))
     fitted = tuning.applied(config)
@@ -537,7 +536,7 @@ def _asked(answers: _Answers, typical: Typical | None, *, ask: bool) -> _Answers
         floor = _number(f"Which share of that must be right ({right}; Enter: no rule on it)?", None)
     if channel is None and ask:
         channel = typer.prompt("Which Slack channel gets alerts (Enter: none yet)?", default="", show_default=False)
-    return _Answers(answers.of_what, at, floor, channel or None)
+    return _Answers(at, floor, channel or None)
 
 
 def _number(question: str, usual: float | None) -> float | None:

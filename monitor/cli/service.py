@@ -85,19 +85,13 @@ def _tokens(settings: Settings, host: str) -> TokensFile | None:
 def listening(host: str, port: int) -> socket.socket:
     """A socket that listens there. Raises typer.Exit, after a plain error, where the port is taken."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        found = socket.socket(family, kind, protocol)
-        try:
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            found.bind(address)
-            found.listen(128)
-        except OSError:
-            found.close()
-            raise
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        both = family == socket.AF_INET6
+        return socket.create_server(address[:2], family=family, backlog=128, dualstack_ipv6=both)
     except OSError as error:
-        what = f"cannot listen on {host}, port {port}: {error.strerror}"
+        why = str(error.strerror).partition(" (while")[0]
+        what = f"cannot listen on {host}, port {port}: {why}"
         raise cli.fail(f"{what}; choose another --port (0: a free one), or another --host") from error
-    return found
 
 
 def _serve(service: Service, guard: Guard, settings: Settings, listener: socket.socket, *, access_log: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from monitor.alerting.apprise_sender import apprise_of
@@ -45,20 +46,10 @@ def open_monitor(
 
 def open_warehouse(settings: Settings, config: Config) -> Warehouse:
     """The warehouse of these settings, which may read the files of the sources; it is not contacted yet."""
-    return warehouse_of(settings, relations_of(config))
-
-
-def relations_of(config: Config) -> frozenset[str]:
-    """All relations of the sources, and so all files that the warehouse may read."""
-    return frozenset(each for source in config.sources.values() for each in source.relations)
-
-
-def warehouse_of(settings: Settings, relations: frozenset[str]) -> Warehouse:
-    """The warehouse of these settings, which may read ``relations``."""
     from monitor.warehouse.reader import Warehouse  # noqa: PLC0415 - imports NumPy, which a stop does not need
 
-    url = settings.warehouse_url.get_secret_value()
-    return Warehouse.from_url(url, timeout_s=settings.warehouse_timeout_s, relations=relations)
+    url, relations = settings.warehouse_url.get_secret_value(), [each.relations for each in config.sources.values()]
+    return Warehouse.from_url(url, timeout_s=settings.warehouse_timeout_s, relations=frozenset(chain(*relations)))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from monitor.config.model import Config
 from monitor.config.rule_sources import acting_rules
 from monitor.core import windows
 from monitor.core.diagnoses import Diagnosis
-from monitor.core.records import LIMITING, Incident, KeptScores, Severity, Subject, Verdict, Window
+from monitor.core.records import LIMITING, KeptScores, Severity, Subject, Verdict, Window
 from monitor.evaluation.diagnosis import outline_of
 from monitor.incidents.findings import decisions
 from monitor.operations.replay.model import (
@@ -35,35 +35,33 @@ def side_of(config: Config, judged: Sequence[tuple[Window, Sequence[Verdict]]], 
 
 
 def incidents_of(config: Config, judged: Iterable[tuple[Window, Sequence[Verdict]]]) -> list[Opened]:
-    """The incidents that these verdicts open, if nobody acknowledges or silences any; windows are oldest first.
+    """The incidents that these verdicts open, if nobody acknowledges or silences any.
+
+    Windows are of one source each, those of a source and a schedule oldest first.
 
     No incident is open before the first window. Every window is judged at the time when it was ready.
     """
     newest: dict[str, dict[tuple[str | None, str], Verdict]] = {}
-    known: dict[str, Incident] = {}
     found: dict[str, Opened] = {}
     for window, verdicts in judged:
-        now = window.end + windows.SETTLE
-        for source in dict.fromkeys(verdict.subject.source for verdict in verdicts):
-            own = [verdict for verdict in verdicts if verdict.subject.source == source]
-            of_source = newest.setdefault(source, {})
-            of_source |= {(verdict.subject.label, verdict.rule): verdict for verdict in own}
-            diagnoses = _diagnoses(config, source, window, of_source.values())
-            by_id = {verdict.id: verdict for verdict in of_source.values()}
-            mine = [each for each in known.values() if each.source == source]
-            for decision in decisions(diagnoses, by_id, mine, now):
-                if decision.incident is None or not decision.changes:
-                    continue
-                incident = decision.incident
-                known[incident.id] = incident
-                before = found.get(incident.id, Opened(incident, window.start, None, ""))
-                about = [v for v in own if v.subject.label in (incident.labels or (incident.label,))]
-                stronger = max((before.switch, *map(switched_by, about)), key=_SWITCHED.index)
-                limits = [KeptScores(**v.detail["limit"]) for v in about if v.detail.get("limit")]
-                found[incident.id] = Opened(
-                    incident, before.start, None if incident.is_open else window.start, stronger,
-                    limits[0] if limits else before.limit,
-                )  # fmt: skip
+        source = next((verdict.subject.source for verdict in verdicts), "")
+        of_source = newest.setdefault(source, {})
+        of_source |= {(verdict.subject.label, verdict.rule): verdict for verdict in verdicts}
+        diagnoses = _diagnoses(config, source, window, of_source.values())
+        by_id = {verdict.id: verdict for verdict in of_source.values()}
+        known = [each.incident for each in found.values() if each.incident.source == source]
+        for decision in decisions(diagnoses, by_id, known, window.end + windows.SETTLE):
+            incident = decision.incident
+            if incident is None or not decision.changes:
+                continue
+            before = found.get(incident.id, Opened(incident, window.start, None, ""))
+            about = [v for v in verdicts if v.subject.label in (incident.labels or (incident.label,))]
+            stronger = max((before.switch, *map(switched_by, about)), key=_SWITCHED.index)
+            limits = [KeptScores(**v.detail["limit"]) for v in about if v.detail.get("limit")]
+            found[incident.id] = Opened(
+                incident, before.start, None if incident.is_open else window.start, stronger,
+                limits[0] if limits else before.limit,
+            )  # fmt: skip
     return sorted(found.values(), key=lambda each: (each.start, each.incident.fingerprint))
 
 
