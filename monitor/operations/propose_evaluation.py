@@ -177,8 +177,8 @@ def tuning_of(name: str, config: Config, typical: Typical, available: int) -> Tu
     widest = Tuning(SAMPLES[-1], POOLS[-1], weeks, min_pairs).applied(config)
     seen = [each for each in visible_changes(name, widest, typical) if each.within(widest.evaluation)]
     weekly = [each for each in seen if each.rule.schedule == "weekly"]
-    longest = [each.windows or 1 for each in weekly]
-    pool = next(step for step in POOLS if sum(each <= step for each in longest) >= MOST_LABELS * len(longest))
+    needed = [each.windows or 1 for each in weekly]
+    pool = next(step for step in POOLS if sum(each <= step for each in needed) >= MOST_LABELS * len(needed))
     pooled = [each for each in weekly if (each.windows or 1) <= pool]
     rows_judged = [each.rows * (each.windows or 1) for each in pooled if each.rule.min_samples is None]
     min_samples = next((step for step in SAMPLES if step <= min(rows_judged, default=SAMPLES[0])), SAMPLES[-1])

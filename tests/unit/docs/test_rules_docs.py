@@ -105,8 +105,8 @@ def test_every_wrong_example_has_exactly_the_problem_it_is_under(example: Exampl
     assert [problem.id for problem in raised.value.problems] == [example.heading.split()[0]]
 
 
-def test_every_problem_has_a_section_with_its_title_in_the_order_of_the_ids() -> None:
-    assert list(PROBLEM_SECTIONS) == [f"{id} {title}" for id, title in PROBLEMS.items()]
+def test_every_problem_has_a_section_in_the_order_of_the_ids() -> None:
+    assert [heading.partition(" ")[0] for heading in PROBLEM_SECTIONS] == list(PROBLEMS)
 
 
 @pytest.mark.parametrize("heading", [h for h in PROBLEM_SECTIONS if not h.startswith("CAL002")])
