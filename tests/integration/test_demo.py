@@ -63,7 +63,7 @@ def told(environment: dict[str, str], installed: Installed) -> tuple[str, list[s
     It runs when the README's did.
     """
     then = week(last_week("README.md"), UTC).end + timedelta(days=2)
-    clock = f"import datetime\nfrom monitor.cli import demo\ndemo.utc_now = lambda: {then!r}"
+    clock = f"import datetime\nfrom monitor.demo import story\nstory.utc_now = lambda: {then!r}"
     with slack.running() as server:
         more = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url, "COLUMNS": "80"}
         addresses = {name: value for name, value in environment.items() if name != "CALMON_CONFIG"}
