@@ -12,7 +12,6 @@ from monitor.cli import common as cli
 from monitor.core.records import Schedule
 from monitor.core.wording import clean
 from monitor.operations.examples import Examples, document, examples, source_of
-from monitor.report.console import plain_table
 from monitor.warehouse.examples import ExampleQuery
 
 MOST = 10_000
@@ -63,18 +62,16 @@ def _show(found: Examples, zone: ZoneInfo) -> None:
         f"{found.source}, {query.label or 'all labels'}, {found.window.name}: {which}, scores {query.least:g} to "
         f"{query.most:g}, the most confident first"
     )
-    if not found.rows:
-        cli.out.print(about, "No such row.", sep="\n")
-        return
-    segments = [escape(clean(name)) for name in found.rows[0].segments]
+    segments = [escape(clean(name)) for row in found.rows[:1] for name in row.segments]
     true = ["true label"] if any(row.true_labels for row in found.rows) else []
-    table = plain_table("item", "label", "score", "actual", *true, "predicted", "resolved at", *segments)
-    for row in found.rows:
-        named = cli.cells("; ".join(row.true_labels)) if true else []
-        decided = f"{row.predicted:d}", f"{row.resolved_at.astimezone(zone):%Y-%m-%d %H:%M}"
-        numbers = f"{row.score:.4f}", f"{row.actual:g}"
-        table.add_row(*cli.cells(row.item, row.label), *numbers, *named, *decided, *cli.cells(*row.segments.values()))
-    cli.out.print(about, table, sep="\n")
+    rows = [
+        (row.item, row.label, f"{row.score:.4f}", f"{row.actual:g}", *("; ".join(row.true_labels) for _ in true),
+         f"{row.predicted:d}", f"{row.resolved_at.astimezone(zone):%Y-%m-%d %H:%M}", *row.segments.values())
+        for row in found.rows
+    ]  # fmt: skip
+    cli.out.print(about)
+    head = ("item", "label", "score", "actual", *true, "predicted", "resolved at", *segments)
+    cli.print_table(head, rows, nothing="No such row.")
     if found.more:
         shown = "1 row is" if len(found.rows) == 1 else f"{len(found.rows)} rows are"
         cli.say(f"{shown} shown, there are more: --limit")

@@ -9,6 +9,8 @@ import json
 import re
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema
+
 from monitor.config.model import Config
 from monitor.config.sections import SECTIONS, Pattern
 from monitor.core import documents
@@ -19,6 +21,13 @@ _ONLY_SOME_NEED_SCORE_IS = {
 }
 
 
+class _Untitled(GenerateJsonSchema):
+    """Without titles that are made from the names of keys."""
+
+    def field_title_should_be_set(self, _: object) -> bool:
+        return False
+
+
 def schema_text() -> str:
     """The text of docs/alerts.schema.json."""
     return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
@@ -26,7 +35,7 @@ def schema_text() -> str:
 
 def json_schema() -> dict[str, Any]:
     """The schema, of draft 2020-12."""
-    made = _without_titles(Config.model_json_schema())
+    made = Config.model_json_schema(schema_generator=_Untitled)
     models = {**made.pop("$defs"), "Config": made}
     models["SourceConfig"]["required"].remove("score_is")
     models["SourceConfig"] |= _ONLY_SOME_NEED_SCORE_IS
@@ -38,21 +47,13 @@ def json_schema() -> dict[str, Any]:
         for key, meaning in keys.items():
             models[SECTIONS[path].__name__]["properties"][key]["description"] = meaning
     for model in models.values():
-        model.pop("description", None)  # the class docstring is for readers of the code
+        for of_code in ("title", "description"):  # the name and the docstring of a class are for readers of the code
+            model.pop(of_code, None)
     head = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "alerts.yaml of calibration-monitor",
     }
     return {**head, **made, "$defs": {name: models[name] for name in sorted(models) if name != "Config"}}
-
-
-def _without_titles(value: Any) -> Any:
-    """The schema without titles made from names; a property that is named "title" stays."""
-    if isinstance(value, dict):
-        return {
-            key: _without_titles(inner) for key, inner in value.items() if key != "title" or not isinstance(inner, str)
-        }
-    return [_without_titles(each) for each in value] if isinstance(value, list) else value
 
 
 def _meanings() -> dict[Pattern, dict[str, str]]:
