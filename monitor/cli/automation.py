@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import typer
 
 from monitor.automation.evidence import is_against
-from monitor.automation.gate.snapshot import EVERY_SCORE, SwitchSnapshot, closed_by_history, snapshot_of
+from monitor.automation.gate.snapshot import EVERY_SCORE, Key, SwitchSnapshot, closed_by_history, snapshot_of
 from monitor.automation.segments import as_stored
 from monitor.automation.state import Allowed, GateReason, effective, off_segments
 from monitor.automation.staying_off import stays_off
@@ -281,7 +281,7 @@ def _change(
             raise cli.UsageError(f"the history has no source {source!r}; it has: {', '.join(lost) or 'none'}")
         names = [source] if source is not None and source in lost else cli.check_source(config, source)
         if label is None and not every:
-            targets: list[tuple[str, str | None]] = [(name, None) for name in names or ()]
+            targets: list[Key] = [(name, None) for name in names or ()]
         else:
             targets = targets_of(read_only, names, label, enable=enable)
         _check_even_in_breach(targets, even_in_breach, every=every)
@@ -326,7 +326,7 @@ def _to_go_on(*, writes: bool) -> Iterator[tuple[Monitor, str]]:
         yield opened, ""
 
 
-def _check_even_in_breach(targets: Sequence[tuple[str, str | None]], named: Sequence[str], *, every: bool) -> None:
+def _check_even_in_breach(targets: Sequence[Key], named: Sequence[str], *, every: bool) -> None:
     """Raise UsageError where --even-in-breach names what --all does not turn on."""
     if named and not every:
         raise cli.UsageError("--even-in-breach is for --all; --label L turns on one label, in breach or not")
@@ -370,8 +370,8 @@ def _segment(text: str | None) -> tuple[str, str] | None:
 
 
 def segment_targets(
-    config: Config, targets: list[tuple[str, str | None]], segment: tuple[str, str], *, enable: bool, until: str | None
-) -> list[tuple[str, str | None]]:
+    config: Config, targets: list[Key], segment: tuple[str, str], *, enable: bool, until: str | None
+) -> list[Key]:
     """The labels whose segment is to change. Raises UsageError where none can have it."""
     labels = [(name, each) for name, each in targets if each is not None]
     if not labels:
@@ -446,9 +446,7 @@ def check_change(config: Config, *, enable: bool, by: str, reason: str, until: d
         raise cli.UsageError(str(error)) from error
 
 
-def targets_of(
-    opened: Monitor, sources: list[str] | None, label: str | None, *, enable: bool
-) -> list[tuple[str, str | None]]:
+def targets_of(opened: Monitor, sources: list[str] | None, label: str | None, *, enable: bool) -> list[Key]:
     """The switches to change: (source, label), where the label None is the source's own. Raises UsageError.
 
     To turn off, those of sources that alerts.yaml has lost as well, as far as they are on.

@@ -12,6 +12,7 @@ from dataclasses import replace
 from monitor.alerting import compose
 from monitor.alerting.compose import Composed
 from monitor.alerting.notices import messages_of
+from monitor.automation.as_of import Key
 from monitor.automation.evidence import with_verdict
 from monitor.automation.switch import Evidence, after_run
 from monitor.config.model import Config
@@ -104,8 +105,8 @@ def _action(
     verdict: Verdict,
     kind: ActionKind,
     refusal: str,
-    states: Mapping[tuple[str, str | None], str],
-    incidents: Mapping[tuple[str, str | None], Incident],
+    states: Mapping[Key, str],
+    incidents: Mapping[Key, Incident],
     explained: Mapping[str, str],
 ) -> Action:
     """An action with its result; "": that of the message of the incident, which is sent later."""
@@ -118,9 +119,7 @@ def _action(
     return Action(kind, source, label, states.get((source, label), "nothing to change"))
 
 
-def switch_source(
-    monitor: Monitor, window: Window, part: Evaluated, requested: bool
-) -> dict[tuple[str, str | None], str]:
+def switch_source(monitor: Monitor, window: Window, part: Evaluated, requested: bool) -> dict[Key, str]:
     """Apply the acting rules' verdicts of one source, label by label; returns each result in words.
 
     Only a rule of ``scope: source`` changes the source's own switch. If a source cannot be read and none of its labels
@@ -220,9 +219,7 @@ def _switch_label(monitor: Monitor, evidence: Evidence, before: SwitchState) -> 
     raise RuntimeError(f"the switch of {source}/{label} kept changing under {CONFLICT_RETRIES} tries; run again")
 
 
-def _incidents(
-    monitor: Monitor, parts: Sequence[Evaluated], diagnoses: Sequence[Diagnosis]
-) -> dict[tuple[str, str | None], Incident]:
+def _incidents(monitor: Monitor, parts: Sequence[Evaluated], diagnoses: Sequence[Diagnosis]) -> dict[Key, Incident]:
     """The open incident of each label of these sources, after what the diagnoses change.
 
     Decisions, their events and their messages are stored in one transaction. Raises Contended after too many tries.
