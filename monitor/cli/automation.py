@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Any, ClassVar
 from zoneinfo import ZoneInfo
 
@@ -19,7 +19,7 @@ from monitor.automation.staying_off import stays_off
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
 from monitor.cli.demand import OnDemand
-from monitor.cli.without_configuration import monitor_to_stop
+from monitor.cli.without_configuration import monitor_to_switch
 from monitor.config.model import Config
 from monitor.config.problems import closest
 from monitor.context import Monitor, utc_now
@@ -272,7 +272,7 @@ def _change(
     until: str | None, by: str | None, even_in_breach: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Change switches; to stop, whatever alerts.yaml says."""
-    opening = _to_go_on if enable else monitor_to_stop
+    opening = partial(monitor_to_switch, stops=not enable)
     with opening(writes=False) as (read_only, broken):  # wrong arguments must not create a history
         config, actor = read_only.config, cli.who(by)
         check_words(source, label, reason, every=every)
@@ -318,12 +318,6 @@ def _change(
     notes = [f"note: {broken}", *after, "next: calmon check --offline"] if broken else []
     for line in (*unknown, *nothing, *notes):
         cli.warn(line)
-
-
-@contextmanager
-def _to_go_on(*, writes: bool) -> Iterator[tuple[Monitor, str]]:
-    with cli.monitor(writes=writes, reads=False) as opened:
-        yield opened, ""
 
 
 def _check_even_in_breach(targets: Sequence[Key], named: Sequence[str], *, every: bool) -> None:

@@ -25,11 +25,11 @@ _NO_SOURCES = Config(
 
 
 @contextmanager
-def monitor_to_stop(*, writes: bool = True) -> Iterator[tuple[Monitor, str]]:
+def monitor_to_switch(*, stops: bool, writes: bool) -> Iterator[tuple[Monitor, str]]:
     """(The monitor, "") with plain errors; or, where alerts.yaml or a variable is broken, of the history, and why.
 
-    Beside a configuration without any source: its sources are those that the history knows. Where there is no history
-    there is nothing to stop, only something to correct.
+    The latter is for a change that ``stops``, beside a configuration without any source: its sources are those that the
+    history knows. Where there is no history there is nothing to stop, only something to correct.
     """
     with cli.plain_errors():
         broken: ConfigProblems | SettingsError | None = None
@@ -37,6 +37,8 @@ def monitor_to_stop(*, writes: bool = True) -> Iterator[tuple[Monitor, str]]:
             settings = cli.settings()
             config = load_config(settings.config)
         except (ConfigProblems, SettingsError) as error:
+            if not stops:
+                raise
             broken, settings, config = error, _settings_of_history(), _NO_SOURCES
         is_broken = broken is not None
         try:
