@@ -18,6 +18,7 @@ LISTED = {
         "job_timeout_ms",
         "cache_ok", "coerce_to_is_types", "exc_text", "get_col_spec", "get_metadata",
         "handle_sigterm",
+        "field_title_should_be_set",
         "hide_parameters", "impl", "isolation_level", "list_commands", "model_config",
         "msg", "process_bind_param", "process_result_value", "redirect_request", "rich_help_panel",
         "resolve_boolean_details",
