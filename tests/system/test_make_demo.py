@@ -19,8 +19,8 @@ PROGRAM = """
 import datetime
 from flows import demo
 demo.prepare_prefect()
-from flows import demo_story
-demo_story.utc_now = lambda: {now!r}
+from monitor.demo import story
+story.utc_now = lambda: {now!r}
 raise SystemExit(demo.main())
 """
 
