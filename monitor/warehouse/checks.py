@@ -27,20 +27,12 @@ from monitor.warehouse.dates import form_of, in_words, remedy_for
 from monitor.warehouse.dialects import NUMERIC, Dialect, Expression, Kind, Statement
 from monitor.warehouse.relation import RelationError, RelationProblem
 
-REQUIRED = ("item", "label", "score", "actual", "resolved_at")
-OPTIONAL = ("predicted", "predicted_at", "model_version", "cluster", "weight")
-NUMBERS = ("score", "actual", "predicted", "weight")
-BOOLEANS = ("actual", "predicted")
 PLACE = "{label}"
 NO_LABELS = frozenset(
     {"max", "maximum", "min", "minimum", "mean", "avg", "sum", "total", "margin", "entropy", "top", "top1", "top_1"}
     | {"top2", "top_2", "argmax", "confidence", "gap", "std", "var", "best"}
 )
 """What stands beside the scores of labels in columns called alike, such as ``p_max``: numbers of all labels."""
-NUMBERS_REQUIRED = ("item", "predicted", "deviation", "actual", "resolved_at")
-NUMBERS_OPTIONAL = ("label", "predicted_at", "model_version", "weight")
-
-
 Columns = list[tuple[str, Kind]]
 Typed = tuple[Expression, Kind]
 """A value of a statement, and its kind."""
@@ -64,28 +56,26 @@ class OpenSource:
 class Contract:
     """The columns that a source must have and may have, and which of them are numbers or booleans."""
 
-    required: tuple[str, ...] = REQUIRED
-    optional: tuple[str, ...] = OPTIONAL
-    numbers: tuple[str, ...] = NUMBERS
-    booleans: tuple[str, ...] = BOOLEANS
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    numbers: tuple[str, ...]
+    booleans: tuple[str, ...] = ("actual", "predicted")
 
 
 def contract(source: SourceConfig) -> Contract:
     """The contract of a source, by its kind, its shape and the input of its scores."""
     if source.kind == "regression":
-        return Contract(NUMBERS_REQUIRED, NUMBERS_OPTIONAL, ("predicted", "deviation", "actual", "weight"), ())
+        values = ("predicted", "deviation", "actual")
+        optional = ("label", "predicted_at", "model_version", "weight")
+        return Contract(("item", *values, "resolved_at"), optional, (*values, "weight"), ())
     score, single = score_name(source), source.kind == "single_label"
     truth = () if _truth_is_wide(source) or not source.has_truth else (truth_name(source),)
     dated = ("resolved_at",) if source.has_truth else ()
     named = ("label", score) if not single else ("predicted_label", score)
     required = ("item", *(named if source.wide is None else ()), *truth, *dated)
-    wordy = {"actual", "predicted"} if source.positive else set()
-    numbers = [name for name in ("score", "confidence", *NUMBERS[1:]) if name not in wordy]
-    return Contract(
-        required,
-        (*_decisions(source), *OPTIONAL[1:]),
-        tuple(name for name in numbers if name != score or not source.score),
-    )
+    scores = [name for name in ("score", "confidence") if name != score or not source.score]
+    numbers = (*scores, *(() if source.positive else ("actual", "predicted")), "weight")
+    return Contract(required, (*_decisions(source), "predicted_at", "model_version", "cluster", "weight"), numbers)
 
 
 def score_name(source: SourceConfig) -> str:

@@ -24,7 +24,7 @@ from monitor.warehouse.dialects import (
     as_it_is,
     days_of_microseconds,
     double,
-    everything,
+    in_catalogue,
     nearest,
 )
 
@@ -136,12 +136,7 @@ class Redshift(OfTexts):
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds, by the names of their types."""
-        described = connection.execute(everything(source).limit(0)).cursor.description
-        types = sa.table("pg_type", sa.column("oid"), sa.column("typname"), schema="pg_catalog")
-        codes = {column[1] for column in described}
-        rows = connection.execute(sa.select(types.c.oid, types.c.typname).where(types.c.oid.in_(codes)))
-        kinds = {oid: self.kind(name) for oid, name in rows}
-        return [(column[0], kinds[column[1]]) for column in described]
+        return [(name, self.kind(*of_type)) for name, of_type in in_catalogue(connection, source, "typname")]
 
     def text(self, column: Expression) -> Expression:
         """The value as the longest text type of Redshift."""

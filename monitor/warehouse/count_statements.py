@@ -71,11 +71,13 @@ class CountStatements(ClusterStatements):
         outcomes may be soft there is wy2, too; else it equals wy.
         """
         facts = self._facts()
-        keys: list[Expression] = [facts.c.label, facts.c.key]
-        by = keys if segment is None else [facts.c[self._segment_key(segment)], *keys]
-        cell = sa.func.floor(double(facts.c.key) * sa.literal_column("0.25e0"))  # NUMERIC would be slow
-        named = by if segment is None else [by[0].label("value"), *keys]
-        return sa.select(*named, *self._sums(facts, cell)).group_by(*by)
+        return self._groups_of(facts, None if segment is None else facts.c[self._segment_key(segment)], facts.c.label)
+
+    def _groups_of(self, facts: Subquery, value: Expression | None, *keys: Expression) -> Statement:
+        """The counts of some facts by a value, if there is one, further keys and ``key``."""
+        by = [*([] if value is None else [value]), *keys, facts.c.key]
+        named = [] if value is None else [value.label("value")]
+        return sa.select(*named, *by[len(named) :], *self._sums(facts)).group_by(*by)
 
     def number_of_values(self, segment: str, limit: int) -> Statement:
         """(n): how many values a segment has among the sound rows; where they are more than ``limit``, n is too."""
@@ -83,8 +85,9 @@ class CountStatements(ClusterStatements):
         values = sa.select(value).distinct().limit(limit + 1).subquery("segment_values")
         return sa.select(COUNT).select_from(values)
 
-    def _sums(self, facts: Subquery, of_group: Expression) -> list[sa.Label[Any]]:
-        """The sums of each group, all rows of which are in the cell ``of_group``."""
+    def _sums(self, facts: Subquery) -> list[sa.Label[Any]]:
+        """The sums of each group, all rows of which are in one cell."""
+        of_group = sa.func.floor(double(facts.c.key) * sa.literal_column("0.25e0"))  # NUMERIC would be slow
         w, s, y = facts.c.w, facts.c.s, facts.c.y
         sums: dict[str, Expression]
         if "weight" in self.layout:

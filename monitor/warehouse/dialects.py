@@ -93,6 +93,21 @@ def everything(relation: FromClause) -> Statement:
     return sa.select(sa.literal_column("*")).select_from(relation)
 
 
+def described(connection: sa.Connection, relation: FromClause) -> list[tuple[str, Any]]:
+    """The columns of a relation in order, with the name or code of each type, as the driver gives them."""
+    columns: Any = connection.execute(everything(relation).limit(0)).cursor.description
+    return [(column[0], column[1]) for column in columns]
+
+
+def in_catalogue(connection: sa.Connection, relation: FromClause, *properties: str) -> list[tuple[str, Sequence[str]]]:
+    """The columns of a relation in order, with what PostgreSQL's catalogue says of each type."""
+    columns = described(connection, relation)
+    types = sa.table("pg_type", *map(sa.column, ("oid", *properties)), schema="pg_catalog")
+    rows = connection.execute(sa.select(types).where(types.c.oid.in_({code for _, code in columns})))
+    known = {oid: of_type for oid, *of_type in rows}
+    return [(name, known[code]) for name, code in columns]
+
+
 def as_it_is(kind: Kind) -> Kind:
     """The kind by which a number is cast directly, without :meth:`Dialect.number`'s way by its text."""
     return "number" if kind == "float32" else kind
@@ -147,8 +162,7 @@ class Dialect:
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""
-        described = connection.execute(everything(source).limit(0)).cursor.description
-        return [(column[0], self.kind(str(column[1]))) for column in described]
+        return [(name, self.kind(str(code))) for name, code in described(connection, source)]
 
     def at_hand(self, connection: sa.Connection, relation: Relation, name: str = "relation") -> FromClause:
         """A FROM clause of the relation, from which several statements may select."""

@@ -7,6 +7,7 @@ rest. So a value that cannot be read is a rejected row, as in a table, and never
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -28,10 +29,10 @@ def typed(
     """The relation with columns in the types of the contract and of ``types``; a table stays as it is."""
     if not isinstance(relation, ParquetFiles | CsvFiles):
         return clause, available
-    scores = {name.casefold() for name in _scores(source, available)}
+    numbers = {name.casefold(): is_score for name, is_score in sorted(_numbers(source, available), key=itemgetter(1))}
     given = {source.columns.get(name, name).casefold(): kind for name, kind in source.types.items()}
     if isinstance(relation, CsvFiles):
-        given = {**{name.casefold(): NUMBER for name in _numbers(source, available)}, **given}
+        given = {**dict.fromkeys(numbers, NUMBER), **given}
     if not given:
         return clause, available
     columns: list[sa.Label[Any]] = []
@@ -42,34 +43,23 @@ def typed(
         if given_type is None or kind != "text":
             converted = column, kind
         else:
-            converted = _as(column, given_type, is_score=name.casefold() in scores)
+            converted = _as(column, given_type, is_score=numbers.get(name.casefold(), False))
         columns.append(converted[0].label(name))
         kinds.append((name, converted[1]))
     return sa.select(*columns).subquery(), kinds  # without a name, since two files may be joined
 
 
-def _numbers(source: SourceConfig, available: Columns) -> Iterator[str]:
-    """The names of the columns of a file that are numbers by the contract."""
+def _numbers(source: SourceConfig, available: Columns) -> Iterator[tuple[str, bool]]:
+    """The names of the columns of a file that are numbers by the contract, each with whether it is of scores."""
     for name in contract(source).numbers:
-        yield source.columns.get(name, name)
-    if source.wide is not None:
-        in_words = (source.wide.actual, source.wide.predicted) if source.positive else ()
-        for pattern in (source.wide.score, source.wide.actual, source.wide.predicted):
-            if pattern not in in_words:
-                yield from _of_each_label(pattern, source, available)
-
-
-def _scores(source: SourceConfig, available: Columns) -> Iterator[str]:
-    """The names of the columns of scores."""
-    yield source.columns.get(score_name(source), score_name(source))
-    if source.wide is not None:
-        yield from _of_each_label(source.wide.score, source, available)
-
-
-def _of_each_label(pattern: str | None, source: SourceConfig, available: Columns) -> Iterator[str]:
-    if pattern is not None and source.wide is not None:
-        labels = source.wide.labels or labels_of(pattern, [name for name, _ in available])
-        yield from (pattern.replace(PLACE, label) for label in labels)
+        yield source.columns.get(name, name), name == score_name(source)
+    wide = source.wide
+    if wide is not None:
+        in_words = (wide.actual, wide.predicted) if source.positive else ()
+        for pattern in (wide.score, wide.actual, wide.predicted):
+            if pattern is not None and pattern not in in_words:
+                for label in wide.labels or labels_of(pattern, [name for name, _ in available]):
+                    yield pattern.replace(PLACE, label), pattern == wide.score
 
 
 def _as(column: Expression, given_type: str, *, is_score: bool) -> tuple[Expression, Kind]:

@@ -33,18 +33,15 @@ class RankedStatements(Statements):
     item_metrics: ClassVar[tuple[str, ...]] = (*Statements.item_metrics, *(f"ndcg_at_{rank}" for rank in RANKS))
 
     def ranked_groups(self) -> Statement:
-        """The counts per (rank, predicted, automated, cell), all labels together.
+        """The counts per (value, key) as of :meth:`groups`, all labels together.
 
-        ``rank`` is the smallest of :data:`RANKS` that is not below the row's rank. Rows beyond the last are left out.
+        ``value`` is the smallest of :data:`RANKS` that is not below the row's rank. Rows beyond the last are left out.
         """
         placed = self._placed()
-        upto = sa.case(*((placed.c.rank <= whole_number(k), whole_number(k)) for k in RANKS))
-        keys = [upto.label("rank"), placed.c.predicted, placed.c.automated, placed.c.cell]
+        upto = sa.case(*((placed.c.rank <= whole_number(k), whole_number(k)) for k in RANKS)).label("upto")
         # grouped one level further out, so that PostgreSQL sees the expression once
-        within = self._within(placed, RANKS[-1])
-        facts = sa.select(*keys, placed.c.s, placed.c.y, placed.c.w).where(within).subquery("facts")
-        named = [facts.c.rank, facts.c.predicted, facts.c.automated, facts.c.cell]
-        return sa.select(*named, *self._sums(facts, double(facts.c.cell))).group_by(*named)
+        facts = sa.select(placed, upto).where(self._within(placed, RANKS[-1])).subquery("facts")
+        return self._groups_of(facts, facts.c.upto)
 
     def ranked_dependence(self, *within: str) -> Statement:
         """As :meth:`dependence` over all labels, for the rows within each of :data:`RANKS`, in one scan.

@@ -27,7 +27,7 @@ from monitor.warehouse.dialects import (
     Statement,
     as_it_is,
     double,
-    everything,
+    in_catalogue,
     nearest,
 )
 
@@ -52,16 +52,8 @@ class PostgreSQL(CountsBits):
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""
-        described = connection.execute(everything(source).limit(0)).cursor.description
-        types = sa.table(
-            "pg_type", sa.column("oid"), sa.column("typname"), sa.column("typcategory"), schema="pg_catalog"
-        )
-        codes = {column[1] for column in described}
-        rows = connection.execute(
-            sa.select(types.c.oid, types.c.typname, types.c.typcategory).where(types.c.oid.in_(codes))
-        )
-        kinds = {oid: _postgres_kind(name, category) for oid, name, category in rows}
-        return [(column[0], kinds[column[1]]) for column in described]
+        columns = in_catalogue(connection, source, "typname", "typcategory")
+        return [(name, _postgres_kind(*of_type)) for name, of_type in columns]
 
     def once(self, rows: Statement) -> Statement:
         """Before an offset it computes no term twice; nor does it sort 200,000 groups in two processes more."""

@@ -513,12 +513,21 @@ class Warehouse:
             kept.append(connection)
 
     def _explained(self, name: str, error: Exception) -> RelationError | WarehouseFailed:
-        of_the_relation = (
-            isinstance(error, exc.DBAPIError)
-            and not error.connection_invalidated
-            and self._dialect.of_the_relation(error)
-        )
-        return _explained(name, error, self._url, of_the_relation=of_the_relation)
+        """The error for users: of the relation, if trying again would not help, else of the warehouse."""
+        if isinstance(error, UnreadableFile):
+            return RelationError([RelationProblem(name, str(error), error.remedy)])
+        if "disabled by configuration" in str(error):
+            return RelationError([RelationProblem(name, f"DuckDB may not open that: {_refused(error)}", _CONFINED)])
+        if not isinstance(error, exc.DBAPIError):  # while fetching, past SQLAlchemy
+            return WarehouseFailed(f"{_address(self._url)}: {error}")
+        message = _first_line(error)
+        if error.connection_invalidated or not self._dialect.of_the_relation(error):
+            return WarehouseFailed(f"{_address(self._url)} {_what_to_do(message)}: {message}")
+        is_cut = any(sign in message for sign in ("magic bytes", "too small to be a Parquet file"))
+        cut = "it is cut, or no Parquet file: write it again, or take it out of the folder"
+        wrong = "correct `relation` in alerts.yaml, or what it names; the monitor needs SELECT on it"
+        refused = f"the warehouse refuses the relation: {message}"
+        return RelationError([RelationProblem(name, refused, cut if is_cut else wrong)])
 
     def _layout(self, opened: OpenSource, *, every: bool = False) -> Layout:
         """The relation as one row per (item, label); ``every``: with the rows whose truth is not known yet."""
@@ -573,32 +582,13 @@ def _too_long(limit: TimeLimit, url: sa.URL) -> WarehouseTimeout:
     return WarehouseTimeout(f"{found}; {remedy}, or raise CALMON_WAREHOUSE_TIMEOUT_S")
 
 
-def _explained(name: str, error: Exception, url: sa.URL, *, of_the_relation: bool) -> RelationError | WarehouseFailed:
-    """The error for users: of the relation, if trying again would not help, else of the warehouse."""
-    if isinstance(error, UnreadableFile):
-        return RelationError([RelationProblem(name, str(error), error.remedy)])
-    if "disabled by configuration" in str(error):
-        return RelationError([RelationProblem(name, f"DuckDB may not open that: {_opened(error)}", _CONFINED)])
-    if not isinstance(error, exc.DBAPIError):  # while fetching, past SQLAlchemy
-        return WarehouseFailed(f"{_address(url)}: {error}")
-    message = _first_line(error)
-    if of_the_relation:
-        is_cut = any(sign in message for sign in ("magic bytes", "too small to be a Parquet file"))
-        cut = "it is cut, or no Parquet file: write it again, or take it out of the folder"
-        remedy = (
-            cut if is_cut else "correct `relation` in alerts.yaml, or what it names; the monitor needs SELECT on it"
-        )
-        return RelationError([RelationProblem(name, f"the warehouse refuses the relation: {message}", remedy)])
-    return WarehouseFailed(f"{_address(url)} {_what_to_do(message)}: {message}")
-
-
 _CONFINED = (
     "only the database is read, and files of data (.parquet, .csv, .tsv, .json and the like, also .gz and .zst) that "
     "the relation, or a view of the database, names as a literal; load other data into the database"
 )
 
 
-def _opened(error: Exception) -> str:
+def _refused(error: Exception) -> str:
     """What DuckDB refused to open, from its message."""
     message = _first_line(error) if isinstance(error, exc.DBAPIError) else str(error).splitlines()[0]
     quoted = re.search(r'"([^"]*)"', message)

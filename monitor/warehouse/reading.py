@@ -162,7 +162,7 @@ class Reader:
         if repeated:
             groups, (sums,) = latest._groups(), self.rows.ask(latest.statements.of_items())
         rejected = latest._rejected() if counted != total else ()
-        crowded = self._crowded(statements.source.segments, SEGMENT_VALUES)
+        crowded = self._crowded()
         effects = latest._label_effects()
         rare = _rare(groups, self.statements.source.labels)
         counts = self._by_value(groups, effects, rare).get("", {})
@@ -263,10 +263,10 @@ class Reader:
             for value, labels in self._by_value(self._groups(segment), effects, rare).items()
         }
 
-    def _crowded(self, segments: Sequence[str], limit: int) -> list[str]:
-        """The segments with more than ``limit`` values: grouping by an id, say, would fetch nearly every row."""
-        number = self.statements.number_of_values
-        return [segment for segment in segments if self.rows.number(number(segment, limit)) > limit]
+    def _crowded(self) -> list[str]:
+        """The segments with too many values: grouping by an id, say, would fetch nearly every row."""
+        number, most = self.statements.number_of_values, SEGMENT_VALUES
+        return [each for each in self.statements.source.segments if self.rows.number(number(each, most)) > most]
 
     def _left_out(self, segments: Sequence[str]) -> tuple[RejectedRows, ...]:
         """A record of the segments that were left out. Their rows still count."""
@@ -322,19 +322,17 @@ class Reader:
         if not self.whole or not isinstance(statements, RankedStatements):
             return {}
         columns = self.rows.fetch(statements.ranked_groups())
-        upto = np.asarray(columns.pop("rank"), dtype=np.int64)
-        effects = self._rank_effects(statements) if len(upto) else {}
-        found: dict[int, Counts] = {}
-        for rank, effect in effects.items():
-            parts = (_weighed(_chosen(columns, upto == k)) for k in RANKS if k <= rank)
-            within = pool(counts_from_groups({**part}, score_is=statements.source.score_is) for part in parts)
-            found[rank] = within.with_design_effect(effect)
-        return found
-
-    def _rank_effects(self, statements: RankedStatements) -> dict[int, float]:
-        """The design effect of the rows within each rank, within items and clusters."""
+        every = self._by_value({**columns, "label": np.full(len(columns["n"]), "", object)}, {}, frozenset())
+        parts = {int(rank): counts for rank, labels in every.items() for counts in labels.values()}
+        if not parts:
+            return {}
         sums = [row for within in self._ways() for row in self.rows.ask(statements.ranked_dependence(*within))]
-        return {rank: _effect(*(_sums_of(row, f"top_{rank}_") for row in sums)) for rank in RANKS}
+        return {
+            rank: pool(parts[k] for k in RANKS if k <= rank and k in parts).with_design_effect(
+                _effect(*(_sums_of(row, f"top_{rank}_") for row in sums))
+            )
+            for rank in RANKS
+        }
 
     def _of_items(self, sums: Sums) -> dict[str, Counts]:
         """The counts of items by metric, with an item's value as its outcome. Items of one cluster are dependent."""

@@ -70,20 +70,25 @@ _OPTIONS = "union_by_name = true, binary_as_string = true"
 def from_clause(relation: Relation, name: str = "relation") -> FromClause:
     """The relation as a FROM clause with the alias ``name``."""
     if isinstance(relation, Query):
-        # text() reads ":name" as a placeholder, so colons are escaped; the line break keeps the text apart from ")"
-        return sa.text(relation.text.replace(":", r"\:") + "\n").columns().subquery(name)
+        # the line break keeps the text apart from ")"
+        return _subquery(relation.text + "\n", name)
     if isinstance(relation, ParquetFiles) and relation.parts:
-        return sa.text(_select_of_parts(relation).replace(":", r"\:")).columns().subquery(name)
+        return _subquery(_select_of_parts(relation), name)
     if isinstance(relation, ParquetFiles):
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
         # without it the first file decides: where its scores are whole numbers, .97 of the next one would be read as 1
         options: sa.ColumnElement[Any] = sa.literal_column(_OPTIONS)
         return sa.func.read_parquet(path, options).table_valued(name=name)
     if isinstance(relation, CsvFiles):
-        return sa.text(select_of(relation).replace(":", r"\:")).columns().subquery(name)
+        return _subquery(select_of(relation), name)
     schema = ".".join(relation.parts[:-1]) or None
     table = sa.table(quoted_name(relation.parts[-1], None), schema=quoted_name(schema, None) if schema else None)
     return table.alias(name)
+
+
+def _subquery(text: str, name: str) -> FromClause:
+    """A SELECT of ours or of the owner. text() reads ":name" as a placeholder, so colons are escaped."""
+    return sa.text(text.replace(":", r"\:")).columns().subquery(name)
 
 
 def select_of(files: CsvFiles) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause, quoted_name
@@ -15,7 +15,7 @@ from monitor.warehouse.dialects import (
     Kind,
     OfTexts,
     days_of_microseconds,
-    everything,
+    described,
 )
 
 _KINDS: tuple[Kind, ...] = (
@@ -37,8 +37,7 @@ class Snowflake(OfTexts):
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds. Names are quoted, so that their case is kept."""
-        described: Any = connection.execute(everything(source).limit(0)).cursor.description
-        return [(quoted_name(column[0], quote=True), snowflake_kind(column[1])) for column in described]
+        return [(quoted_name(name, quote=True), snowflake_kind(code)) for name, code in described(connection, source)]
 
     def days_before(self, instant: Expression, moment: datetime) -> Expression:
         """By whole microseconds."""

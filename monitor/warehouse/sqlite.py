@@ -25,7 +25,7 @@ from monitor.warehouse.dialects import (
     Expression,
     Kind,
     Statement,
-    everything,
+    described,
     literal_of,
     microseconds_of,
 )
@@ -41,9 +41,9 @@ class SQLite(Embedded):
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order; declared types exist for tables and plain views only."""
-        described = connection.execute(everything(source).limit(0)).cursor.description
+        columns = described(connection, source)
         declared = _declared(connection, relation) if isinstance(relation, TableName) else {}
-        return [(column[0], sqlite_kind(declared.get(column[0], ""))) for column in described]
+        return [(name, sqlite_kind(declared.get(name, ""))) for name, _ in columns]
 
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
         """Whether the statement is at fault, by the name of SQLite's error."""
