@@ -288,13 +288,8 @@ def _why(wanted: str, source: SourceConfig) -> str:
         return ", which score_is: confidence_in_prediction needs"
     if wanted == "predicted_at" and (source.unresolved is not None or source.window_on == "predicted_at"):
         return f", which {'window_on: predicted_at' if source.unresolved is None else 'unresolved'} needs"
-    if wanted in source.agreement_by:
-        return ", which agreement_by names"
-    if wanted in source.latest_by:
-        return ", which latest_by names"
-    if wanted in source.segments:
-        return ", which segments names"
-    return ", which features names" if wanted in source.features else ""
+    settings = ("agreement_by", "latest_by", "segments", "features")
+    return next((f", which {each} names" for each in settings if wanted in getattr(source, each)), "")
 
 
 def _ambiguous(opened: OpenSource, layout: Layout, available: Columns) -> Iterator[RelationProblem]:

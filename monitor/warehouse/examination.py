@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -119,12 +118,8 @@ def newest_rows(opened: OpenSource) -> tuple[int, int]:
     return int(replaced), int(ties)
 
 
-class _Sides(NamedTuple):
-    """The ids of predictions and of truths, each with its rows as ``n``, and when two of them are equal."""
-
-    one: sa.Subquery
-    other: sa.Subquery
-    equal: Expression
+Sides = tuple[sa.Subquery, sa.Subquery, Expression]
+"""The ids of predictions and of truths, each with its rows as ``n``, and when two of them are equal."""
 
 
 def join_of(opened: OpenSource, *, closely: bool = False) -> Join | None:
@@ -160,7 +155,7 @@ def join_of(opened: OpenSource, *, closely: bool = False) -> Join | None:
     return _looked_at(opened, sides, found) if closely and found.none and len(truth.on) == 1 else found
 
 
-def _sides(opened: OpenSource, truth: TruthConfig) -> _Sides:
+def _sides(opened: OpenSource, truth: TruthConfig) -> Sides:
     sides = []
     kinds = []
     relations = (
@@ -178,10 +173,10 @@ def _sides(opened: OpenSource, truth: TruthConfig) -> _Sides:
         same(opened, (one.c[f"k{place}"], left), (other.c[f"k{place}"], right))
         for place, (left, right) in enumerate(zip(*kinds, strict=True))
     )
-    return _Sides(one, other, sa.and_(*equal))
+    return one, other, sa.and_(*equal)
 
 
-def _looked_at(opened: OpenSource, sides: _Sides, join: Join) -> Join:
+def _looked_at(opened: OpenSource, sides: Sides, join: Join) -> Join:
     """The join, with what some ids that meet no truth would meet if blanks, zeros in front and capitals were no matter.
 
     They are always the same ids. The truths are looked for by the forms that such an id may have.

@@ -83,10 +83,6 @@ class RowLevels:
         """Whether a row of the window may lie in the future."""
         return self.window.end > self.now
 
-    def _dates(self) -> tuple[str, ...]:
-        """The columns that are compared with the window and with ``now``."""
-        return tuple(dict.fromkeys((self.source.window_on, "resolved_at")))
-
     # --- the levels
 
     def _judged(self, judge: Judge | None = None) -> Subquery:
@@ -101,7 +97,8 @@ class RowLevels:
         if self.features:
             columns += [self._feature(name).label(feature_key(i)) for i, name in enumerate(self.source.features)]
             columns += [self._text("true_label").label("true_label")] if "true_label" in self.layout else []
-        return self._select(*columns, judge(self._window_reasons())).where(self._in_window())
+        reasons = [*self._row_reasons(), *self._date_reasons(in_window=True)]
+        return self._select(*columns, judge(reasons)).where(self._in_window())
 
     def _undated(self) -> Subquery:
         """The rows outside the window that belong to no window, or not yet, because of their date."""
@@ -278,9 +275,6 @@ class RowLevels:
     def _segment_key(self, segment: str | None) -> str:
         return "segment_" + str(self.source.segments.index(segment or ""))
 
-    def _window_reasons(self) -> Reasons:
-        return [*self._row_reasons(), *self._date_reasons(in_window=True)]
-
     def _row_reasons(self) -> Reasons:
         outcome: Reasons = [
             (self._column("actual").is_(None), RejectReason.OUTCOME_MISSING),
@@ -315,7 +309,7 @@ class RowLevels:
 
     def _date_reasons(self, *, in_window: bool) -> Reasons:
         """Missing, malformed, in the future. The date by which a row is in the window can only be in the future."""
-        names = self._dates()
+        names = tuple(dict.fromkeys((self.source.window_on, "resolved_at")))
         doubtful = [name for name in names if not (in_window and name == self.source.window_on)]
         coming = names if self.sees_future else doubtful
         missing = [self._column(name).is_(None) for name in doubtful]
@@ -368,8 +362,6 @@ def false_or_null(condition: Expression) -> Expression:
 
 def first_reason(reasons: Reasons) -> sa.Label[Any]:
     """The first reason that holds, as text; NULL if none does."""
-    if not reasons:
-        return sa.cast(sa.null(), sa.Text).label("reason")
     cases = ((condition, sa.literal(reason.value, sa.Text)) for condition, reason in reasons)
     return sa.case(*cases, else_=sa.null()).label("reason")
 
@@ -381,7 +373,7 @@ def sound_unless(reasons: Reasons) -> sa.Label[Any]:
     expects one row in 200, and then sorts rows that it could hash.
     """
     cases = [(condition, sa.null()) for condition, reason in reasons if reason not in _NARROWER]
-    return (sa.case(*cases, else_=ONE) if cases else ONE).label("sound")
+    return sa.case(*cases, else_=ONE).label("sound")
 
 
 def identified(rows: Subquery, reason: Expression) -> Statement:

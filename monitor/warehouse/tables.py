@@ -10,10 +10,9 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
 from monitor.warehouse.checks import Columns, OpenSource, relation_of
-from monitor.warehouse.dialects import Dialect, Expression, Kind, Statement, everything
+from monitor.warehouse.dialects import DATED, Dialect, Expression, Kind, Statement, everything
 
 SAMPLE = 2_000
-_DATES: tuple[Kind, ...] = ("timestamp", "timestamptz", "date")
 _SYSTEM = ("information_schema", "INFORMATION_SCHEMA", "pg_catalog", "pg_toast", "system")
 
 
@@ -61,12 +60,12 @@ def _decoded(value: Any) -> Any:
 
 def _readable(clause: FromClause, columns: Columns, dialect: Dialect) -> Statement:
     """All columns, without dates that Python does not have, such as PostgreSQL's infinity."""
-    if not any(kind in _DATES for _, kind in columns) or len({name for name, _ in columns}) < len(columns):
+    if not any(kind in DATED for _, kind in columns) or len({name for name, _ in columns}) < len(columns):
         return everything(clause)
     taken: list[Expression] = []
     for name, kind in columns:
         column: Expression = sa.column(name, _selectable=clause)
-        of_date = kind in _DATES
+        of_date = kind in DATED
         taken.append(dialect.known_to_python(dialect.instant(column, kind), kind) if of_date else column)
     return sa.select(*(column.label(f"c{place}") for place, column in enumerate(taken))).select_from(clause)
 
