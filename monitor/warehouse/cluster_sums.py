@@ -37,16 +37,10 @@ class ClusterStatements(RowLevels):
         With ``labels``, which are those of the rows, ``again`` is 0 only if no (item, label) repeats.
         """
         facts = self._item_facts()
-        values = ({"w": sa.func.max(facts.c.w)} if "weight" in self.layout else {}) | self._item_values(facts)
+        values = self._item_values(facts)
         if labels:
             values["again"] = self.dialect.repeats(facts.c.label, labels)
-        more = labelled(values)
-        items = self._clusters(facts, ("item",), {"rows_": self._residual(facts)}, more)
-        totals = self._item_totals(items) | ({"again": sa.func.sum(items.c.again)} if labels else {})
-        return sa.select(*labelled(totals))
-
-    def _item_totals(self, items: Subquery) -> dict[str, Expression]:
-        """The sums over items."""
+        items = self._clusters(facts, ("item",), {"rows_": self._residual(facts)}, labelled(values))
         weighted, exact = "weight" in self.layout, self.dialect.exact_sum
         sums: dict[str, Expression] = dict.fromkeys(("n", "w", "w2"), sa.func.count())
         if weighted:
@@ -54,32 +48,28 @@ class ClusterStatements(RowLevels):
         for name in self.item_metrics:
             value, _ = self._weighted(items, items.c[name])
             sums[name] = exact(value, bounded=not weighted)
-        return sums | self._cluster_totals(items, ("item",), ["rows_"])
+        sums |= self._cluster_totals(items, ("item",), ["rows_"])
+        if labels:
+            sums["again"] = sa.func.sum(items.c.again)
+        return sa.select(*labelled(sums))
 
     def item_dependence(self) -> Statement:
         """:meth:`dependence` within clusters of the items' values of each metric, in one scan.
 
         Sums are named by metric and sum, like ``review_rate_r``.
         """
-        items = self._items()
+        facts = self._item_facts()
+        values = {**self._item_values(facts), "cluster": sa.func.max(self.dialect.ordered(facts.c.cluster))}
+        items = self._clusters(facts, ("item",), {}, labelled(values))
         parts = {f"{name}_": self._weighted(items, items.c[name]) for name in self.item_metrics}
         return self._cluster_sums(items, ("cluster",), parts)
-
-    def _items(self) -> Subquery:
-        """One row per item with its value of each metric of items, and the largest weight and cluster of its rows."""
-        facts = self._item_facts()
-        columns = {"w": sa.func.max(facts.c.w), **self._item_values(facts)}
-        if "cluster" in facts.c:
-            columns["cluster"] = sa.func.max(self.dialect.ordered(facts.c.cluster))
-        named = labelled(columns)
-        return sa.select(facts.c.item, *named).group_by(facts.c.item).subquery("items")
 
     def _item_facts(self) -> Subquery:
         """The rows from which the values of items are computed."""
         return self._facts()
 
     def _item_values(self, facts: Subquery) -> dict[str, Expression]:
-        """The value of each metric of items, as aggregates over the rows of one item."""
+        """The value of each metric of items, as aggregates over the rows of one item; with weights the largest, w."""
         predicted = facts.c.predicted
         wrong: Expression = ONE - facts.c.y
         if self.source.score_is == "probability_of_label":
@@ -88,6 +78,7 @@ class ClusterStatements(RowLevels):
         found = sa.func.sum(wrong)
         largest = sa.case((found > ZERO, ONE), else_=ZERO) if self._whole_outcomes else sa.func.max(wrong)
         return {
+            **({"w": sa.func.max(facts.c.w)} if "weight" in self.layout else {}),
             "review_rate": double(ONE - sa.func.max(facts.c.automated)),
             "hamming_loss": found / sa.func.nullif(sa.func.count(facts.c.y), ZERO),
             "subset_loss": double(largest),

@@ -119,8 +119,8 @@ class WholeStatements(RankedStatements):
         The sample is stratified by the true label, ``truth``, of which ``frequency`` is the number of items. At most
         ``share * frequency + least`` of these are taken, in the order of their md5.
         """
-        facts, by_bytes = self._facts(), self.dialect.ordered
-        by_hash = (by_bytes(self.dialect.md5(facts.c.item)), by_bytes(facts.c.item))
+        facts = self._facts()
+        by_hash = self._by_hash(facts.c.item)
         truth = facts.c.label.label("truth")
         items = (
             sa.select(

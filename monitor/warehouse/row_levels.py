@@ -165,6 +165,10 @@ class RowLevels:
         columns = {name: sa.case((condition, ONE), else_=ZERO) for name, condition in chosen.items()}
         return {**columns, "cell": self.dialect.cell(rows.c.score)}
 
+    def _by_hash(self, item: Expression) -> tuple[Expression, Expression]:
+        """The order in which items are drawn, the same every time and in every engine: by the md5 of their names."""
+        return self.dialect.ordered(self.dialect.md5(item)), self.dialect.ordered(item)
+
     # --- whether rows have changed
 
     def _hash(self) -> Expression:

@@ -176,8 +176,7 @@ class Statements(CountStatements):
         of_chosen = rows.c.item.in_(sa.select(chosen.c.item))
         ranked = sa.select(rows.c.item, *features, place).where(of_chosen).subquery("ranked")
         shown = [ranked.c[feature_key(index)] for index in range(len(self.source.features))]
-        order = (by_bytes(self.dialect.md5(ranked.c.item)), by_bytes(ranked.c.item))
-        return sa.select(*shown).where(ranked.c.place == ONE).order_by(*order)
+        return sa.select(*shown).where(ranked.c.place == ONE).order_by(*self._by_hash(ranked.c.item))
 
     def _stratified(self, rows: Subquery, limit: int) -> Statement:
         """At most ``limit`` of the items of ``rows``, by their md5.
@@ -189,7 +188,7 @@ class Statements(CountStatements):
         label = sa.case((rows.c.predicted == ONE, by_bytes(rows.c.label)))
         stratum = sa.func.coalesce(sa.func.min(label), EMPTY).label("stratum")
         items = sa.select(rows.c.item, stratum).group_by(rows.c.item).subquery("items")
-        order = (by_bytes(items.c.stratum), by_bytes(self.dialect.md5(items.c.item)), by_bytes(items.c.item))
+        order = (by_bytes(items.c.stratum), *self._by_hash(items.c.item))
         place, size = place_over(order_by=order).label("place"), sa.func.count().over().label("n")
         placed = sa.select(items.c.item, place, size).subquery("placed")
         # every (n / limit)-th item: those at which place * limit / n reaches the next whole number
