@@ -130,6 +130,11 @@ class Layout:
         """The column as an expression for statements, alone."""
         return self[name][0]
 
+    def instant(self, name: str, dialect: Dialect) -> Expression:
+        """A date as an instant: as it was found before, or of its value."""
+        known = instant_key(name)
+        return self.expression(known) if known in self else dialect.instant(*self[name])
+
     def numbered(self, *more: sa.ColumnElement[Any]) -> Statement:
         """The rows, with the columns as c0, c1 ... and further ones."""
         columns = (self.expression(name).label(f"c{index}") for index, name in enumerate(self.columns))
@@ -139,6 +144,11 @@ class Layout:
         """The same columns in rows made of :meth:`numbered`."""
         columns = enumerate(self.columns.items())
         return Layout(rows, {name: Column(f"c{index}", column.kind) for index, (name, column) in columns})
+
+
+def instant_key(name: str) -> str:
+    """The name of the column of a layout with the instants of a date that is text."""
+    return f"{name} as an instant"
 
 
 def needed(source: SourceConfig) -> tuple[str, ...]:

@@ -168,6 +168,10 @@ class Dialect:
         """A FROM clause of the relation, from which several statements may select."""
         return from_clause(relation, name)
 
+    def at_hand_once(self, connection: sa.Connection, relations: Sequence[str], rows: Statement) -> FromClause | None:
+        """Rows made of relations, computed once and kept as long as these are; None if they are not at hand."""
+        return None
+
     def unreadable_lines(self, connection: sa.Connection) -> Mapping[str, Sequence[UnreadableLine]]:
         """The lines that are no rows of the files that a connection has read, by path."""
         return {}

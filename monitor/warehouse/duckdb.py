@@ -12,16 +12,16 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause
 
-from monitor.config.relation import CsvFiles, ParquetFiles, Relation
+from monitor.config.relation import CsvFiles, ParquetFiles, Relation, TableName
 from monitor.warehouse.csv_lines import CsvRows, csv_rows
 from monitor.warehouse.csv_rejects import UnreadableLine
 from monitor.warehouse.dates import BEFORE_ZONE, ISO
-from monitor.warehouse.dialects import Arrays, CountsBits, Embedded, Expression, Kind, Named, literal_of
+from monitor.warehouse.dialects import Arrays, CountsBits, Embedded, Expression, Kind, Named, Statement, literal_of
 from monitor.warehouse.parquet_types import with_parts
 from monitor.warehouse.relation import from_clause
 
-CSV_ROWS, PARQUET_FILES = "csv rows", "parquet files"
-"""The key of a connection's ``info`` for the rows of CSV files that it has read, by path."""
+CSV_ROWS, PARQUET_FILES, MADE_ROWS = "csv rows", "parquet files", "made rows"
+"""Keys of a connection's ``info``: the rows of CSV files that it has read, by path, and tables made, by statement."""
 
 
 @contextmanager
@@ -62,6 +62,21 @@ class DuckDB(Embedded, CountsBits):
             with _between_transactions(connection) as driver:
                 known[relation.path] = csv_rows(driver, relation.path, f"calmon_csv_{len(known)}")
         return from_clause(known[relation.path].relation, name)
+
+    def at_hand_once(self, connection: sa.Connection, relations: Sequence[str], rows: Statement) -> FromClause | None:
+        """A temporary table made of CSV files that are copied into such tables."""
+        copied: dict[str, CsvRows] = connection.info.get(CSV_ROWS, {})
+        if not all(each in copied and isinstance(copied[each].relation, TableName) for each in relations):
+            return None
+        made: dict[Any, str] = connection.info.setdefault(MADE_ROWS, {})
+        statement = rows.compile(dialect=connection.dialect)
+        values = tuple(statement.params[name] for name in statement.positiontup or ())
+        if (str(statement), values) not in made:
+            table = f"calmon_rows_{len(made)}"
+            with _between_transactions(connection) as driver:
+                driver.execute(f"CREATE TEMP TABLE {table} AS {statement}", values)
+            made[str(statement), values] = table
+        return from_clause(TableName((made[str(statement), values],)))
 
     def unreadable_lines(self, connection: sa.Connection) -> Mapping[str, Sequence[UnreadableLine]]:
         """The lines of CSV files that are no rows, by path."""

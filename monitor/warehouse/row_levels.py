@@ -24,7 +24,7 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.config.model import SourceConfig
 from monitor.core.records import LABEL_BYTES, ROUNDING, RejectReason, Window
-from monitor.warehouse.checks import Layout
+from monitor.warehouse.checks import Layout, instant_key
 from monitor.warehouse.dialects import (
     EMPTY,
     HALF,
@@ -211,7 +211,7 @@ class RowLevels:
         return false_or_null(self._number(name).between(_ROUNDED_0, _ROUNDED_1))
 
     def _instant(self, name: str) -> Expression:
-        return self.dialect.instant(*self.layout[name])
+        return self.layout.instant(name, self.dialect)
 
     def _datable(self, name: str) -> Expression:
         return self.dialect.datable(self._instant(name), self.layout.columns[name].kind)
@@ -223,7 +223,8 @@ class RowLevels:
         return self._between(self.window.start, self.window.end)
 
     def _between(self, start: datetime, end: datetime) -> Expression:
-        column, kind = self.layout[self.source.window_on]
+        name, known = self.source.window_on, instant_key(self.source.window_on)
+        column, kind = self.layout[known if known in self.layout else name]
         return self.dialect.within(column, kind, self.dialect.moment(start, kind), self.dialect.moment(end, kind))
 
     def _identity(self) -> list[sa.Label[Any]]:

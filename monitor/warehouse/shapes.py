@@ -28,6 +28,7 @@ from monitor.warehouse.checks import (
     OpenSource,
     Typed,
     find,
+    instant_key,
     labels_of,
     layout_of,
     relation_of,
@@ -63,7 +64,23 @@ def joined_layout(opened: OpenSource) -> tuple[Layout, Columns]:
     clause, available = read(opened, relation)
     if opened.source.truth is not None:
         clause, available = _joined(opened, opened.source.truth, clause, available)
-    return layout_of(opened, relation, clause, available), available
+    return _with_instants(opened, layout_of(opened, relation, clause, available)), available
+
+
+def _with_instants(opened: OpenSource, layout: Layout) -> Layout:
+    """Of files at hand, each date in text as an instant too, found once: that costs more than all else in a statement.
+
+    A score that is made here has rows of its own, which have no such columns.
+    """
+    source, dialect = opened.source, opened.dialect
+    names = sorted({source.window_on, "resolved_at", "predicted_at"})
+    dates = [name for name in names if name in layout and layout.columns[name].kind == "text"]
+    found = {instant_key(name): dialect.instant(*layout[name]).label(instant_key(name)) for name in dates}
+    rows = sa.select(sa.literal_column("*"), *found.values()).select_from(layout.relation)
+    kept = dialect.at_hand_once(opened.connection, source.relations, rows) if found and source.score is None else None
+    if kept is None:
+        return layout
+    return Layout(kept, {**layout.columns, **{key: Column(key, "timestamptz") for key in found}})
 
 
 def read(opened: OpenSource, relation: Relation, name: str = "relation") -> Read:
@@ -322,7 +339,7 @@ def _agreed(source: SourceConfig, layout: Layout, dialect: Dialect) -> Layout:
 
 def _latest_first(layout: Layout, dates: Sequence[str], dialect: Dialect) -> list[Expression]:
     """The order of rows, the latest first. Values decide between ties, so it is always the same."""
-    instants = [dialect.instant(*layout[name]) for name in dates]
+    instants = [layout.instant(name, dialect) for name in dates]
     values = [dialect.ordered(dialect.text(layout.expression(name))) for name in layout.columns]
     return [value.desc().nulls_last() for value in (*instants, *values)]
 

@@ -55,7 +55,7 @@ def open_relation(source: SourceConfig) -> SourceConfig:
 
 def with_truth(layout: Layout, dialect: Dialect) -> Layout:
     """The same relation without waiting rows. Without a date of its prediction a row waits in no window, and stays."""
-    predicted_at = dialect.instant(*layout["predicted_at"])
+    predicted_at = layout.instant("predicted_at", dialect)
     kept = sa.or_(layout.expression("actual").is_not(None), predicted_at.is_(None))
     return layout.within(layout.numbered().where(kept).subquery("with_truth"))
 
