@@ -23,6 +23,7 @@ from monitor.cli.without_configuration import monitor_to_switch
 from monitor.config.model import Config
 from monitor.config.problems import closest
 from monitor.context import Monitor, utc_now
+from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.core.wording import clean
 from monitor.operations.change_switch import change_switch, known_labels, rules_against, stored_sources
@@ -311,6 +312,8 @@ def _change(
                 words += _until_changes_nothing(state)
             if each is not None and (enable or part is not None):
                 words += _as_it_is(opened, state, enable=enable)
+            if each is not None and enable:
+                unknown += _not_judged(opened, name, each)
             said.append(f"{name}/{_label(each)}: {words}")
         left = [name for name in names or config.sources if name not in dict(targets)] if every else []
         nothing = [f"{name}: nothing done: {_no_label(opened, [name])}" for name in left]
@@ -344,6 +347,14 @@ def _not_known_yet(opened: Monitor, sources: Sequence[str], label: str | None) -
     return [
         f"note: {sources[0]} has no label {label!r} so far; {_meant(label, known)} The change is stored all the same."
     ]
+
+
+def _not_judged(opened: Monitor, source: str, label: str) -> list[str]:
+    """A note for a label that is on and cannot be judged, with what to do: no run would see what it does."""
+    story = Teller.of(opened).of_label(source, label)
+    if story is None or story.state is not DiagnosisState.CANNOT_TELL:
+        return []
+    return [f"note: {story.sentence}" + (f"; next: {story.next_step}" if story.next_step else "")]
 
 
 def _is_critical(config: Config, source: str, label: str | None) -> bool:

@@ -43,6 +43,8 @@ def rename(
         pinned = opened.store.baselines(source, new)[-1:]
     lines = [f"{Subject(source, old).name} is called {clean(new)} now"]
     lines += [] if switch is None else [switch.words]
+    if switch is not None and not switch.allowed and switch.enable_helps:
+        lines[-1] += f" (`{switch.command}` opens it)"
     lines += [f"its baseline: version {each.version}, {each.first_window}..{each.last_window}" for each in pinned]
     lines += [
         f"incident {each.id[:8]} of {Subject(each.source, each.label).name}: {state_words(each)}" for each in changed

@@ -34,10 +34,7 @@ from monitor.report.figures.scale import Scale, sparkline
 _LEVELS: dict[Seen, float] = {"ok": 0.0, "unconfirmed": 1.0, "info": 2.0, "warning": 3.0, "critical": 4.0}
 """The height of a week's mark; "not_evaluated" has none, and is a dot."""
 _WORDS: dict[model.Switched, str] = {"off": "off", "blocked": "scores blocked", "segments": "segments off", "": "-"}
-_LEGEND = (
-    "Worst of each week: · a rule or more not evaluated  ▁ ok  ▃ beyond the limit, not confirmed  ▅ info  ▇ warning  "
-    "█ critical"
-)
+_LEGEND = "Worst of each week: · not judged  ▁ ok  ▃ beyond the limit, not confirmed  ▅ info  ▇ warning  █ critical"
 _WHY = {
     LeftOut.NEEDS_WHOLE_ROWS: "its metric needs whole rows, which are not kept",
     LeftOut.COLUMN_NOT_WATCHED: "no test of its column was stored",
@@ -138,7 +135,7 @@ def _summary(side: Side) -> dict[str, str]:
         "incidents": str(len(side.incidents)),
         "automation turned off for": off,
         "scores blocked for": blocked,
-        "label-weeks not evaluated": f"{side.weeks_not_evaluated:,} of {side.weeks:,}",
+        "label-weeks not judged": f"{side.weeks_not_evaluated:,} of {side.weeks:,}",
     }
 
 
@@ -193,4 +190,5 @@ def _missing_words(missing: Missing) -> str:
     if missing.reason != NEVER_READ:
         return f"{what}: could not be read then ({missing.reason})"
     daily = " --daily" if missing.schedule == "daily" else ""
-    return f"{what}: never read; to read them: calmon backfill --from {missing.first} --to {missing.last}{daily}"
+    command = f"calmon backfill --from {missing.first} --to {missing.last}{daily}"
+    return f"{what}: never read; if the warehouse has rows of them: {command}"

@@ -179,11 +179,15 @@ def test_another_automate_at_gives_what_runs_with_it_would_have_given(world: Wor
 
 
 def worst(verdicts: Sequence[Verdict]) -> dict[tuple[str, Subject], str | None]:
-    """What a week shows of a subject, by plain code."""
-    rank = (None, "ok", "not_evaluated", "info", "warning", "critical")
+    """What a week shows of a subject, by plain code: only rules that act can say that it is ok, where there are any."""
+    rank = (None, "not_evaluated", "ok", "info", "warning", "critical")
+    rules = {rule.id: "disable_automation" in rule.actions for rule in parse_config(CONFIG).rules}
+    acts_on = {verdict.subject for verdict in verdicts if rules[verdict.rule]}
     found: dict[tuple[str, Subject], str | None] = {}
     for verdict in verdicts:
         said = verdict.severity if verdict.outcome == "breach" else verdict.outcome
+        if said == "ok" and verdict.subject in acts_on and not rules[verdict.rule]:
+            said = "not_evaluated"
         key = verdict.window.name, verdict.subject
         found[key] = max(found.get(key), said, key=rank.index)
     return found

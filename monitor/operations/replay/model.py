@@ -98,9 +98,9 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """The result of one file; ``timelines`` has the worst outcome of each week by subject, None: no verdict.
+    """The result of one file; ``timelines`` has the worst of each week by subject, None: no verdict.
 
-    "not_evaluated" is worse than "ok", as in the state of a label: a week is ok only where every rule was evaluated.
+    "not_evaluated" is a week in which the label could not be judged, as its diagnosis says.
     """
 
     revision: str
@@ -109,13 +109,13 @@ class Side:
 
     @property
     def weeks(self) -> int:
-        """The number of weeks, summed over all subjects."""
-        return sum(len(row) for row in self.timelines.values())
+        """The number of weeks with verdicts, summed over all subjects."""
+        return sum(len(row) - row.count(None) for row in self.timelines.values())
 
     @property
     def weeks_not_evaluated(self) -> int:
-        """How many of these weeks are not evaluated: nothing worse was found, and a rule or more had no result."""
-        return sum(row.count("not_evaluated") + row.count(None) for row in self.timelines.values())
+        """In how many of these weeks a label could not be judged."""
+        return sum(row.count("not_evaluated") for row in self.timelines.values())
 
     def switched(self, how: Switched) -> list[Subject]:
         """The subjects on which breaches would have acted in the way ``how`` at least once."""

@@ -10,7 +10,7 @@ from monitor.automation.evidence import segments_off
 from monitor.config.model import Config
 from monitor.config.rule_sources import acting_rules
 from monitor.core import windows
-from monitor.core.diagnoses import Diagnosis
+from monitor.core.diagnoses import Diagnosis, DiagnosisState
 from monitor.core.records import LIMITING, KeptScores, Severity, Subject, Verdict, Window
 from monitor.evaluation.diagnosis import outline_of
 from monitor.incidents.findings import decisions
@@ -26,12 +26,13 @@ from monitor.operations.replay.model import (
 )
 
 SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
+BEYOND = ("breach", "unconfirmed")
 _SWITCHED: tuple[Switched, ...] = ("", "segments", "blocked", "off")
 
 
 def side_of(config: Config, judged: Sequence[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]) -> Side:
     """The result of one file, from its verdicts on every window."""
-    return Side(config.revision, tuple(incidents_of(config, judged)), timelines_of(judged, weeks))
+    return Side(config.revision, tuple(incidents_of(config, judged)), timelines_of(config, judged, weeks))
 
 
 def incidents_of(config: Config, judged: Iterable[tuple[Window, Sequence[Verdict]]]) -> list[Opened]:
@@ -89,21 +90,24 @@ def switched_by(verdict: Verdict) -> Switched:
 
 
 def timelines_of(
-    judged: Iterable[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]
+    config: Config, judged: Iterable[tuple[Window, Sequence[Verdict]]], weeks: Sequence[Window]
 ) -> dict[Subject, Timeline]:
-    """The worst outcome of every subject in each week, its days included, ranked as in the state of a label.
+    """The worst that was said of every subject in each week, its days included; None where there is no verdict.
 
-    None where there is no verdict.
+    Where nothing is beyond its limit, a week is ok if the label could be judged, as its diagnosis says.
     """
     found: dict[Subject, list[Seen | None]] = {}
-    order: tuple[Seen | None, ...] = (None, "ok", "not_evaluated", "unconfirmed", *SEVERITIES)
+    order: tuple[Seen | None, ...] = (None, "not_evaluated", "ok", "unconfirmed", *SEVERITIES)
     starts = [week.start for week in weeks]
     for window, verdicts in judged:
         place = bisect_right(starts, window.start) - 1
-        for verdict in verdicts:
-            row = found.setdefault(verdict.subject, [None] * len(weeks))
-            outcome = verdict.severity if verdict.outcome == "breach" else verdict.outcome
-            row[place] = max(row[place], outcome, key=order.index)
+        for source in {verdict.subject.source for verdict in verdicts}:
+            for each in _diagnoses(config, source, window, verdicts):
+                beyond = [v for v in verdicts if v.subject.label == each.label and v.outcome in BEYOND]
+                worst: list[Seen] = [v.severity if v.outcome == "breach" else "unconfirmed" for v in beyond]
+                worst.append("ok" if each.state is DiagnosisState.FINE else "not_evaluated")
+                row = found.setdefault(Subject(source, each.label), [None] * len(weeks))
+                row[place] = max(row[place], *worst, key=order.index)
     return {subject: tuple(found[subject]) for subject in sorted(found, key=by_name)}
 
 

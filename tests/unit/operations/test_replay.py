@@ -161,20 +161,31 @@ def test_a_week_shows_the_worst_of_its_days() -> None:
         (day(17), [verdict("breach", day(17), rule="days", severity="info")]),
     ]
     weeks = [window(n) for n in range(4)]
-    assert timelines_of(said, weeks) == {Subject("tickets", "billing"): ("ok", "ok", "critical", "not_evaluated")}
+    assert timelines_of(config(), said, weeks) == {
+        Subject("tickets", "billing"): ("ok", "ok", "critical", "not_evaluated")
+    }
     said += [(day(n), [verdict(what, day(n), rule="days")]) for n, what in ((8, "unconfirmed"), (18, "unconfirmed"))]
-    assert timelines_of(said, weeks) == {
+    assert timelines_of(config(), said, weeks) == {
         Subject("tickets", "billing"): ("ok", "unconfirmed", "critical", "not_evaluated")
     }
 
 
-def test_a_week_is_ok_only_where_every_rule_was_evaluated_and_counts_as_not_evaluated_else() -> None:
-    weeks = [window(n) for n in range(4)]
-    said = [(w, [verdict("ok", w), verdict("not_evaluated", w, rule="other")]) for w in weeks[:2]]
-    said += [(weeks[2], [verdict("ok", weeks[2]), verdict("ok", weeks[2], rule="other")])]
+def test_a_week_is_ok_where_its_label_could_be_judged_and_weeks_that_were_never_read_do_not_count() -> None:
+    weeks = [window(n) for n in range(5)]
+    both = [verdict("not_evaluated", weeks[0]), verdict("not_evaluated", weeks[0], rule="other")]
+    said = [(weeks[0], both)]
+    said += [(w, [verdict("ok", w), verdict("not_evaluated", w, rule="other")]) for w in weeks[1:3]]
+    said += [(weeks[3], [verdict("ok", weeks[3]), verdict("ok", weeks[3], rule="other")])]
     side = side_of(config(), said, weeks)
-    assert side.timelines == {Subject("tickets", "billing"): ("not_evaluated", "not_evaluated", "ok", None)}
-    assert (side.weeks_not_evaluated, side.weeks) == (3, 4)
+    assert side.timelines == {Subject("tickets", "billing"): ("not_evaluated", "ok", "ok", "ok", None)}
+    assert (side.weeks_not_evaluated, side.weeks) == (1, 4)
+
+
+def test_a_week_in_which_no_rule_that_acts_was_judged_is_not_ok() -> None:
+    acting = RULE.model_copy(update={"actions": ("disable_automation",)})
+    said = [(window(0), [verdict("not_evaluated", window(0), rule=RULE.id), verdict("ok", window(0), rule="other")])]
+    for rules, weeks in (((acting,), 1), ((RULE,), 0)):
+        assert side_of(config(rules=rules), said, [window(0)]).weeks_not_evaluated == weeks
 
 
 def test_an_unconfirmed_week_opens_no_incident_of_a_replay() -> None:
