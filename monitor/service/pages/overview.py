@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -11,6 +12,7 @@ from markupsafe import Markup
 
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import Incident, TimelineEvent, Window
+from monitor.core.wording import count_of
 from monitor.report.csv_table import Table
 from monitor.report.figures.strip import strip
 from monitor.service.pages.base import RANGES, Page, PageContent, PageContext, teller
@@ -31,12 +33,15 @@ def make(context: PageContext) -> PageContent:
     stories = [] if week is None else [each for each in teller(context, week).of_all() if _fits(context, each)]
     groups = {state.value: [story for story in stories if _group(story) is state] for state in DiagnosisState}
     events = _events(context, shown)
-    counted = {name: sum(story.label is not None for story in of) for name, of in groups.items()}
+    states_now = Counter(story.state for story in stories if story.label is not None)
     values = {
         "week": week, "weeks": [window.name for window in weeks], "groups": groups, "range": context.range_name(),
         "ranges": RANGES, "told_most": TOLD, "shown": shown, "total": len(stories),
         "people": people_words, "drawn": partial(_drawn, states, [window.name for window in shown]),
-        "counted": counted, "sources": source_stories(_runs(context), context.config.sources, context.now),
+        "counted": {state.value: states_now[state] for state in DiagnosisState},
+        "sizes": {name: _size(of) for name, of in groups.items()},
+        "all_degraded": all(story.state is DiagnosisState.DEGRADED for story in groups["degraded"]),
+        "sources": source_stories(_runs(context), context.config.sources, context.now),
         "of_monitor": [(each.id, what_of(each, {})) for each in _of_monitor(context)],
         "events": events[:EVENTS_SHOWN], "hidden_events": max(0, len(events) - EVENTS_SHOWN),
         "before": {event: _week_before(shown, event.at) for event in events[:EVENTS_SHOWN]},
@@ -53,6 +58,14 @@ def _of_monitor(context: PageContext) -> list[Incident]:
 def _shown(context: PageContext, newest_first: Sequence[Window], week: Window) -> list[Window]:
     """The weeks of the strips, oldest first; the last is the one shown."""
     return [window for window in reversed(newest_first) if window.start <= week.start][-context.range_weeks() :]
+
+
+def _size(stories: Sequence[LabelStory]) -> str:
+    """How many labels a group has, in words; a source as a whole is no label."""
+    labels = sum(story.label is not None for story in stories)
+    wholes = count_of(len(stories) - labels, "source") + " as a whole"
+    parts = (count_of(labels, "label") if labels else "", wholes if labels < len(stories) else "")
+    return " and ".join(filter(None, parts))
 
 
 def _fits(context: PageContext, story: LabelStory) -> bool:
