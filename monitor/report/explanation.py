@@ -557,7 +557,7 @@ def _chance(verdict: Verdict) -> str:
         if_so = "if nothing had shifted"
     elif _direction(verdict):
         accepted = verdict.detail.get("accepted")
-        if_so = "if nothing had changed" if accepted is None else f"if it had fallen by just {number(accepted)}"
+        if_so = "if nothing had changed" if accepted is None else f"if it had fallen by just the accepted {number(accepted)}"
     elif verdict.metric == "mce" and not is_floor:
         if_so = f"if every score range were off by {limit}"
     else:
@@ -608,7 +608,7 @@ def _could_be_seen(verdict: Verdict, passed: bool | None) -> str:
         elif verdict.detectable is None:
             parts.append("not even the largest possible change would have shown")
         else:
-            limit = "" if most is None else f" (at most {number(most)} is asked for)"
+            limit = "" if most is None else f" (to be ok, {number(most)} or less must show)"
             what = f"a {direction} of" if direction else "a truth beyond the threshold by"
             parts.append(f"{what} {number(verdict.detectable)} would have shown with 80% power{limit}")
     if "windows_needed" in verdict.detail:
