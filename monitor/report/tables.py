@@ -177,13 +177,14 @@ def recalibration(detail: Detail) -> Element:
     if not detail.gains:
         return Element("", (), ())
     choice, before = choose(detail.gains), next(iter(detail.gains.values())).before.ece
-    now: Cell = before if choice.method is not None else (before, choice.reason.replace("_", " "))
+    why = "no gain is shown" if choice.reason == "none_helps" else choice.reason.replace("_", " ")
+    now: Cell = before if choice.method is not None else (before, why)
     rows: list[tuple[Cell, ...]] = [("as it is", now)]
     for method in METHODS:
         gain = detail.gains.get(method)
         if gain is not None and gain.after is not None:
             rows.append((method, (gain.after.ece, "chosen") if method == choice.method else gain.after.ece))
-    note = "Of this window alone, on rows that no map had seen: calmon docs recalibration"
+    note = "Of this window alone, on rows that no map had seen; a next step is of several: calmon docs recalibration"
     return Element("Recalibration, before and after", ("method", "ECE"), tuple(rows), note=note)
 
 
