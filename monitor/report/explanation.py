@@ -557,7 +557,8 @@ def _chance(verdict: Verdict) -> str:
         if_so = "if nothing had shifted"
     elif _direction(verdict):
         accepted = verdict.detail.get("accepted")
-        if_so = "if nothing had changed" if accepted is None else f"if it had fallen by just the accepted {number(accepted)}"
+        by_little = f"if it had fallen by just the accepted {number(accepted)}"
+        if_so = "if nothing had changed" if accepted is None else by_little
     elif verdict.metric == "mce" and not is_floor:
         if_so = f"if every score range were off by {limit}"
     else:
