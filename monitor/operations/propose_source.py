@@ -318,7 +318,8 @@ class _Table:
         others = [c for c in rest if c is not score]
         label, truth, actual = self._labels(others)
         if label is None:
-            return self._unclear("label", "which column has the label that the classifier gave?", [c for c in others if c.is_labels])
+            question = "which column has the label that the classifier gave?"
+            return self._unclear("label", question, [c for c in others if c.is_labels])
         if truth is None and actual is None:
             question = "which column says what was true: a label (true_label), or yes and no (actual)?"
             return self._unclear("true_label", question, [c for c in others if c is not label])

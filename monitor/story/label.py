@@ -196,6 +196,12 @@ def headline_of(
     return f"{name} is fine again" if over else f"{name} is fine"
 
 
+def title_of(story: LabelStory, incident: Incident) -> str:
+    """The headline of a message about an incident: one that is over is so, whatever is known of its label now."""
+    over = not incident.is_open and story.state is not DiagnosisState.FINE
+    return f"{story.headline} (resolved)" if over else story.headline
+
+
 def facts_of(diagnosis: Diagnosis, lead: Verdict | None) -> str:
     """What was measured: of the rows that act since it began, else what the leading rule found."""
     cost, facts = diagnosis.cost, {} if lead is None else lead.detail.get("truth_error", {})

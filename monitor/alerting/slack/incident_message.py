@@ -32,7 +32,7 @@ from monitor.core.records import BURST, Incident, IncidentReason
 from monitor.core.wording import clean
 from monitor.incidents.life import IncidentDecision
 from monitor.story.incident import reason_words
-from monitor.story.label import HEADLINES, LabelStory, labels_words, people_words
+from monitor.story.label import HEADLINES, LabelStory, labels_words, people_words, title_of
 
 Story: TypeAlias = LabelStory | MonitorStory
 WORDS = 60
@@ -66,15 +66,16 @@ def window_of(incident: Incident) -> list[str]:
 
 
 def _shown(story: LabelStory, incident: Incident, links: Links) -> IncidentFace:
-    push = " ".join(part for part in (escape(f"{story.sentence}."), _automation(story)) if part)
+    title = title_of(story, incident)
+    push = " ".join(part for part in (escape(f"{title}{story.known}."), _automation(story)) if part)
     text, footer = "\n".join(_lines(story, incident)), _footer(story, incident, links)
-    return IncidentFace(plain(story.headline), push, (text,), footer, _buttons(story, incident))
+    return IncidentFace(plain(title), push, (text,), footer, _buttons(story, incident))
 
 
 def _lines(story: LabelStory, incident: Incident) -> list[str]:
     """The text under the header, one line a thought; what matters least is left out where it would be too long."""
     mark = DONE if not incident.is_open else EMOJI[incident.severity]
-    kept = _most(_parts(story, incident), WORDS - _words(story.headline))
+    kept = _most(_parts(story, incident), WORDS - _words(title_of(story, incident)))
     first = "; ".join(text for of, text in kept if of == "first")
     lines = [f"{mark} {first}."] if first else []
     return lines + [text for of, text in kept if of != "first"] or [mark]

@@ -267,6 +267,18 @@ def test_another_problem_is_named_for_a_label_and_not_for_many_of_which_each_has
     assert "billing, refund goes on, with another problem." in said[1]
 
 
+def test_an_incident_that_is_over_is_called_so_whatever_is_known_of_its_label_now() -> None:
+    for diagnosis, title in (
+        (full(), "billing must not act alone (resolved)"),
+        (silent(NotTold.TOO_FEW_ROWS), "billing cannot be judged (resolved)"),
+        (Diagnosis("tickets", "billing", WEEK, DiagnosisState.FINE), "billing is fine again"),
+    ):
+        over = incident(state="resolved")
+        made = messages.incident_message(story(diagnosis, about=over), over, ONCALL)
+        assert made["blocks"][0]["text"]["text"] == f":large_green_circle: {title}"
+        assert made["text"].startswith(title)
+
+
 @pytest.mark.parametrize("severity", ["critical", "warning"])
 def test_the_severity_shows_as_a_colour(severity: Severity) -> None:
     read = as_read(messages.incident_message(story(), incident(severity=severity), ONCALL))
