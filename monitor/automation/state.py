@@ -125,25 +125,6 @@ def allowed_of_each(
     ]
 
 
-def of_source(
-    source: str, switches: Mapping[tuple[str, str | None], SwitchState], now: datetime, *, identity: Identity
-) -> Allowed:
-    """What may act of a source now: nothing where its own switch forbids it, else what its labels' switches say.
-
-    ``switches`` are those that were ever set, by source and label. A source's own switch that is not, forbids nothing.
-    """
-    whole = switches.get((source, None))
-    closed = _closed_to_all(whole, now, identity)
-    if closed is not None:
-        return closed
-    own = [state for (its, label), state in switches.items() if its == source and label is not None]
-    on = sum(effective(state, now, whole=whole, identity=identity).allowed for state in own)
-    if not on:
-        return Allowed(False, GateReason.OFF, "off for every label")
-    blocked = () if whole is None else merged(whole.blocked)
-    return Allowed(True, GateReason.ON, f"on for {on} {'label' if on == 1 else 'labels'}", blocked=blocked)
-
-
 def _closed_to_all(whole: SwitchState | None, now: datetime, identity: Identity | None) -> Allowed | None:
     """Why no label of a source may act now, whatever its own switch; None if some may."""
     copied = None if identity is None else closed_history(identity)

@@ -39,8 +39,6 @@ NOT_REJECTED = frozenset({RejectReason.DUPLICATE.value})
 """Reasons that lose no evidence: the latest of duplicates is kept. All other reasons count as rejected, NULL truths
 too. Rows without a valid date belong to no window, and so to no :class:`RejectedCell`."""
 
-Ints = npt.NDArray[np.int64]
-
 
 _OF_REASON = {
     RejectReason.OUTCOME_MISSING.value: RejectionCause.TRUTH_MISSING,

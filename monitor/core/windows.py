@@ -196,16 +196,6 @@ def run_command(schedule: Schedule, name: str) -> str:
     return f"calmon run {schedule} --{'week' if schedule == 'weekly' else 'date'} {name}"
 
 
-def distance(schedule: Schedule, first: str, last: str) -> int:
-    """How many windows ``last`` is after ``first``, by their names; 0 if they are equal or in reverse order.
-
-    >>> distance("weekly", "2025-W51", "2026-W02"), distance("daily", "2026-02-27", "2026-03-01")
-    (3, 2)
-    """
-    begins = [named(schedule, name, ZoneInfo("UTC")).start for name in (first, last)]
-    return max((begins[1] - begins[0]) // _LENGTH[schedule], 0)
-
-
 def nominal(window: Window) -> date:
     """The first day of a window by its name, in any time zone."""
     return first_day(window.schedule, window.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -355,8 +354,3 @@ def with_maturity(rule: Rule, rule_input: RuleInput, current: WindowCounts) -> R
     if rule.mature is None or maturity is None or rule_input.problem or maturity.of_expected >= rule.mature:
         return rule_input
     return replace(rule_input, problem=Reason.NOT_MATURE, detail={"maturity": maturity.detail(rule.mature)})
-
-
-def summary(evaluated: Evaluated) -> Counter[str]:
-    """The number of verdicts with each outcome."""
-    return Counter(verdict.outcome for verdict in evaluated.verdicts)

@@ -36,7 +36,6 @@ from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.row_levels import feature_key, identified, whole_number
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
-_KEYS = ("predicted", "automated", "cell")
 EXAMPLES = 20
 """So many rows are shown of each reason."""
 _HASH_BITS = 32  # of the md5 in hexadecimal, whose first digits are compared

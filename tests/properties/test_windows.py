@@ -85,7 +85,6 @@ def test_the_windows_before_and_after_follow_without_a_gap_and_are_named_by_plai
     row = [*reversed(before), window]
     assert all(one.end == next_.start for one, next_ in itertools.pairwise(row))
     assert windows.span(row[0], window, zone) == row
-    assert windows.distance(schedule, row[0].name, window.name) == count
     assert windows.series_of(row) == [tuple(row)]
     assert windows.following(window, zone).name == name_of(schedule, first + timedelta(days=length))
 
@@ -121,7 +120,6 @@ def test_a_week_53_exists_only_in_long_years(year: int) -> None:
         last = windows.week(f"{year}-W53", zone)
         assert windows.following(last, zone).name == f"{year + 1}-W01"
         assert windows.previous(last, zone).name == f"{year}-W52"
-    assert windows.distance("weekly", f"{year}-W53", f"{year + 1}-W01") == 1
 
 
 @pytest.mark.parametrize("name", ["2026-02-29", "2100-02-29", "2026-W00", "2026-W54", "2025-W53"])
