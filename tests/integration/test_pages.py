@@ -202,6 +202,23 @@ def test_200_labels_of_which_9_are_broken_show_these_9_and_nothing_else_in_colou
     assert "191 fine" in text_of(page)
 
 
+def test_weeks_without_an_evaluation_are_gaps_in_the_strips_and_a_source_as_a_whole_is_no_label(tmp_path: Path) -> None:
+    (tmp_path / "alerts.yaml").write_text(CONFIG)
+    made = World(tmp_path, "duckdb:///none.duckdb", f"sqlite:///{tmp_path}/history.sqlite")
+    newest = week("2026-W35", UTC)
+    with Store.from_url(made.store_url) as store:
+        for window in (before(newest, 5, UTC)[-1], newest):
+            fine = [Diagnosis("tickets", label, window, DiagnosisState.FINE) for label in ("steady", None)]
+            store.begin_run(window, ["tickets"], run=window.name, acts=False, rules_revision="1", now=window.end)
+            store.save_diagnoses(window, ["tickets"], fine, window.end)
+    with in_process(made.settings(), clock=lambda: newest.end) as client:
+        page = client.get("/").text
+    assert page.count('viewBox="0 0 6 10"') == 2
+    assert re.findall(r'<rect class="fine" x="(\d)"', page) == ["0", "5", "0", "5"]
+    assert "1 label and 1 source as a whole fine" in text_of(page)
+    assert "1 fine" in text_of(page)
+
+
 def test_what_cannot_be_told_says_why_and_how_many_labels_are_of_hostile_names(tmp_path: Path) -> None:
     (tmp_path / "alerts.yaml").write_text(CONFIG)
     made, window = (

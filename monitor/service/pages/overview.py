@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import Incident, TimelineEvent, Window
+from monitor.core.windows import span
 from monitor.core.wording import count_of
 from monitor.report.csv_table import Table
 from monitor.report.figures.strip import strip
@@ -44,7 +45,7 @@ def make(context: PageContext) -> PageContent:
         "sources": source_stories(_runs(context), context.config.sources, context.now),
         "of_monitor": [(each.id, what_of(each, {})) for each in _of_monitor(context)],
         "events": events[:EVENTS_SHOWN], "hidden_events": max(0, len(events) - EVENTS_SHOWN),
-        "before": {event: _week_before(shown, event.at) for event in events[:EVENTS_SHOWN]},
+        "before": {event: _week_before(weeks, event.at) for event in events[:EVENTS_SHOWN]},
     }  # fmt: skip
     tables = {"labels": lambda: _labels_table(stories), "weeks": lambda: _weeks_table(stories, states, shown)}
     return PageContent("overview.html.j2", "Overview", values, tables)
@@ -56,8 +57,8 @@ def _of_monitor(context: PageContext) -> list[Incident]:
 
 
 def _shown(context: PageContext, newest_first: Sequence[Window], week: Window) -> list[Window]:
-    """The weeks of the strips, oldest first; the last is the one shown."""
-    return [window for window in reversed(newest_first) if window.start <= week.start][-context.range_weeks() :]
+    """The weeks of the strips, oldest first, with those that were not evaluated; the last is the one shown."""
+    return span(newest_first[-1], week, context.config.zone)[-context.range_weeks() :]
 
 
 def _size(stories: Sequence[LabelStory]) -> str:
@@ -110,9 +111,9 @@ def _events(context: PageContext, shown: Sequence[Window]) -> list[TimelineEvent
     return context.store.timeline(source, since=shown[0].start, until=shown[-1].end)[::-1]
 
 
-def _week_before(shown: Sequence[Window], at: datetime) -> str | None:
-    """The last week that had ended at the time of an event, to compare with the newest."""
-    return next((window.name for window in reversed(shown) if window.end <= at), None)
+def _week_before(newest_first: Sequence[Window], at: datetime) -> str | None:
+    """The last evaluated week that had ended at the time of an event, to compare with the newest."""
+    return next((window.name for window in newest_first if window.end <= at), None)
 
 
 def _labels_table(stories: Sequence[LabelStory]) -> Table:
