@@ -225,6 +225,19 @@ def first_day(schedule: Schedule, name: str) -> date:
         raise WindowError(f"{name!r}: the year {found[1]} has no week {found[2]}") from error
 
 
+def days_of(name: str) -> tuple[date, date]:
+    """The first and the last day of a week or a day by its name: names of both kinds cannot be compared as texts.
+
+    >>> days_of("2026-W46")
+    (datetime.date(2026, 11, 9), datetime.date(2026, 11, 15))
+
+    Raises :class:`WindowError`.
+    """
+    schedule: Schedule = "weekly" if "-W" in name else "daily"
+    first = first_day(schedule, name)
+    return first, first + LENGTH[schedule] - timedelta(days=1)
+
+
 def series_of(found: Iterable[Window]) -> list[tuple[Window, ...]]:
     """Split windows of one schedule into series of one time zone: each oldest first, the newest series first.
 

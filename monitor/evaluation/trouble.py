@@ -9,6 +9,7 @@ from monitor.core.diagnoses import Cost, Diagnosis, LabelProblem, Since
 from monitor.core.episodes import Episode, episodes
 from monitor.core.promises import Promise, pooled_promise
 from monitor.core.records import Schedule, Subject, Verdict
+from monitor.core.windows import days_of, nominal
 from monitor.evaluation.accumulated import population
 from monitor.evaluation.estimates import generator
 from monitor.evaluation.label_facts import LabelFacts
@@ -117,7 +118,7 @@ def _as_since(began: Began) -> Since:
 def _never_later(since: Since, episode: Episode | None) -> Since:
     """The beginning as it was told before, unless the trouble surely began earlier."""
     told = episode.last.since if episode else None
-    return since if told is None or since.high < told.window else told
+    return since if told is None or days_of(since.high)[1] < days_of(told.window)[0] else told
 
 
 # --- what it costs, and what to do
@@ -126,12 +127,14 @@ def _never_later(since: Since, episode: Episode | None) -> Since:
 def _with_numbers(
     found: Diagnosis, problem: LabelProblem, began: str, facts: LabelFacts, schedule: Schedule, margin: float
 ) -> Diagnosis:
-    parts = facts.acted(schedule)
-    before = [promise for window, promise, _ in parts if window.name < began and promise.effective > 0][-BEFORE:]
-    after = [(promise, share) for window, promise, share in parts if window.name >= began]
+    parts, first = facts.acted(schedule), days_of(began)[0]
+    before = [p for window, p, _ in parts if nominal(window) < first and p.effective > 0][-BEFORE:]
+    after = [(promise, share) for window, promise, share in parts if nominal(window) >= first]
+    if not after:  # it began on a day of the week that is judged
+        after = [(promise, share) for window, promise, share in parts if window.name == facts.window.name]
     cost = cost_of(after, facts.evaluation.confidence)
     usual = pooled_promise(before).kept if before else cost.claimed if cost else 0.0
-    since = {each.window.name for each in facts.windows.get(schedule, ()) if each.window.name >= began}
+    since = {each.window.name for each in facts.windows.get(schedule, ()) if nominal(each.window) >= first}
     counts = [each for name, each in facts.counts.items() if name in since]
     rng = generator(facts.evaluation.seed, Subject(facts.source, facts.label), "recalibration", facts.window.name)
     return replace(found, cost=cost, advice=next_step(problem, counts, usual - margin, facts.evaluation, rng))

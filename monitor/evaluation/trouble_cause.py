@@ -252,10 +252,10 @@ def _all_rows(label: str | None, windows: Sequence[PastWindow]) -> dict[str, Pro
 def _annotation(
     around: _Around, windows: Sequence[PastWindow], annotations: Sequence[Annotation]
 ) -> Iterator[LikelyCause]:
-    """The annotation nearest to the beginning of the trouble, where a break came with it."""
+    """The annotation nearest to the beginning of the trouble, and no later, where a break came with it."""
     window = next(each.window for each in windows if each.window.name == around.evidence.windows[around.at])
     length = window.end - window.start
-    near = [note for note in annotations if window.start - NEAR * length <= note.at < window.end + NEAR * length]
+    near = [note for note in annotations if window.start - NEAR * length <= note.at < window.end]
     if near and _comes_with(around, around.at):
         nearest = min(near, key=lambda note: _distance(note.at, window.start, window.end))
         yield LikelyCause("annotation", nearest.text, f"{nearest.at:%Y-%m-%d}")

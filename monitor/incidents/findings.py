@@ -10,6 +10,7 @@ from datetime import datetime
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, NotTold, severity_of
 from monitor.core.episodes import NOT_SEEN
 from monitor.core.records import BURST, OF_LABEL, SEVERITY_RANK, UNCHECKED, VANISHED, Incident, Verdict
+from monitor.core.windows import days_of
 from monitor.incidents.life import Finding, IncidentDecision, decide, wake
 
 MANY = 5
@@ -106,7 +107,8 @@ def _missed(diagnosis: Diagnosis, diagnoses: Sequence[Diagnosis], known: Mapping
     if diagnosis.reason is not NotTold.NO_ROWS:
         return [finding] if is_open else []
     others = any(each.reason is not NotTold.NO_ROWS for each in diagnoses)
-    told = before is not None and not is_open and diagnosis.notes.last_rows < before.opened_window
+    last = diagnosis.notes.last_rows
+    told = before is not None and not is_open and (not last or days_of(last)[0] < days_of(before.opened_window)[0])
     in_trouble = trouble is not None and trouble.is_open
     if told or in_trouble or not others or not (is_open or _stopped_lately(diagnosis)):
         return []

@@ -62,7 +62,7 @@ def _life(checker: Checker, rows: Rows, source: str, label: str) -> None:
     open_now = [row for row in rows.incidents(source, label or None) if row["state"] != "resolved"]
     kinds = {row["kind"] for row in open_now}
     resolved = [row for row in rows.incidents(source, label or None) if row["state"] == "resolved"]
-    by_hand = any(row["resolved_by"] and row["window"] == newest["window_name"] for row in resolved)
+    by_hand = any(row["resolved_by"] and row["window_end"] == newest["window_end"] for row in resolved)
     ended = any(row["resolved_window"] == newest["window_name"] for row in resolved)
     acted = any(row["window"] == newest["window_name"] for row in (*open_now, *resolved))
     if newest["state"] in TROUBLES and not by_hand:

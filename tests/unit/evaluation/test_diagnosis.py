@@ -313,7 +313,9 @@ def test_a_fault_is_no_other_share_of_true_items(windows: Sequence[PastWindow]) 
     assert diagnose(facts(verdict(), windows=windows)).cause is None
 
 
-@pytest.mark.parametrize(("weeks", "text"), [(0, "annotation prompt v7"), (4, None)])
+@pytest.mark.parametrize(
+    ("weeks", "text"), [(-2, None), (-1, "annotation prompt v7"), (0, "annotation prompt v7"), (1, None), (4, None)]
+)
 def test_an_annotation_is_a_cause_near_the_break_only(weeks: int, text: str | None) -> None:
     at = WEEKS[FAULT_AT].start + timedelta(weeks=weeks, days=1)
     note = Annotation("n", "mail", None, at, "prompt v7", at, "ana")
@@ -343,6 +345,17 @@ def test_the_cost_is_that_of_the_time_on_else_what_it_would_have_been() -> None:
     assert (cost.acted, cost.items) == (True, 1.5 * ROWS)
     assert cost.extra_errors == pytest.approx(cost.items * (cost.claimed - cost.correct))
     assert cost.low < cost.extra_errors < cost.high
+
+
+def test_what_a_day_found_first_costs_the_weeks_that_begin_after_it() -> None:
+    first = found_in(EVERYWHERE)
+    assert first.since is not None
+    day = f"{WEEKS[FAULT_AT].start + timedelta(days=2):%Y-%m-%d}"
+    earlier = replace(first, window=WEEKS[-2], since=replace(first.since, window=day, low=day, high=day))
+    told = found_in(EVERYWHERE, past=(earlier,))
+    assert told.since == earlier.since
+    assert told.cost is not None
+    assert told.cost.items == ROWS * len(WEEKS[FAULT_AT + 1 :])
 
 
 def drawn(hit_rate_at: Any, rng: np.random.Generator, rows: int = 2_000) -> Any:
