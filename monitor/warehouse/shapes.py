@@ -229,7 +229,8 @@ class _Shape(OpenSource):
             found["predicted"] = self._agrees(label, "predicted_label")
         elif "predicted" in self.layout:
             found["predicted"] = self._decided("predicted")
-        if "true_label" in self.layout and self.source.has_truth:  # it need not be the label of any row of its item
+        # it need not be the label of any row of its item; where annotators differ, the share of each label says more
+        if "true_label" in self.layout and self.source.has_truth and not self.source.agreement_by:
             found["true_label"] = (self.dialect.label_text(*self.layout["true_label"]), "text")
         return found
 
