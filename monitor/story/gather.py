@@ -16,7 +16,7 @@ from monitor.core.episodes import NOT_SEEN, episodes
 from monitor.core.records import Identity, Incident, SwitchEvent, SwitchState, Verdict, Window
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
-from monitor.story.label import LabelStory, label_story, story_of_many
+from monitor.story.label import NOT_OF_ITEMS, LabelStory, label_story, story_of_many
 from monitor.story.switch import SwitchStory, switch_story
 from monitor.story.window import urgency
 
@@ -114,7 +114,8 @@ class Teller:
         if not diagnosis.is_trouble:
             return self._told(diagnosis, incident=incident)
         switch = self.switch(*key, against=diagnosis.state is DiagnosisState.UNSAFE)
-        lead = None if diagnosis.cost is not None else self.lead(diagnosis)
+        tells_items = diagnosis.cost is not None and diagnosis.problem not in NOT_OF_ITEMS
+        lead = None if tells_items else self.lead(diagnosis)
         return self._told(diagnosis, incident=incident, switch=switch, lead=lead)
 
     def _told(self, diagnosis: Diagnosis, **about: Any) -> LabelStory:

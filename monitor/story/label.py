@@ -32,7 +32,7 @@ HEADLINES = {
     LabelProblem.UNDERCONFIDENT: "{name} is underconfident",
     LabelProblem.SHIFTED: "{name} has other traffic than before",
 }
-_NOT_OF_ITEMS = (LabelProblem.LESS_DISCRIMINATING, LabelProblem.MISCALIBRATED, LabelProblem.SHIFTED)
+NOT_OF_ITEMS = (LabelProblem.LESS_DISCRIMINATING, LabelProblem.MISCALIBRATED, LabelProblem.SHIFTED)
 """Problems that the share of right items does not show."""
 _OF_KIND = {
     BURST: "{many} of {source} need somebody",
@@ -208,7 +208,7 @@ def facts_of(diagnosis: Diagnosis, lead: Verdict | None) -> str:
     wrong = f", of which wrong truths make at most {points(facts['share'])}" if facts else ""
     share = diagnosis.notes.with_truth
     wrong += "" if share is None else f"; {percent(share)} of what acted in {diagnosis.window.name} has a truth"
-    if cost is None or (lead is not None and diagnosis.problem in _NOT_OF_ITEMS):
+    if cost is None or (lead is not None and diagnosis.problem in NOT_OF_ITEMS):
         return "" if lead is None else ending(lead).removeprefix("is ") + wrong
     acted = "that acted" if cost.acted else "that would have acted"
     return (
