@@ -191,7 +191,9 @@ def print_json(document: Any) -> None:
 
 
 def _plain(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"a {type(value).__name__} has no form in JSON")
 
 
 UsageError = WrongRequest

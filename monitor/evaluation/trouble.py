@@ -128,10 +128,9 @@ def _with_numbers(
     found: Diagnosis, problem: LabelProblem, began: str, facts: LabelFacts, schedule: Schedule, margin: float
 ) -> Diagnosis:
     parts, first = facts.acted(schedule), days_of(began)[0]
+    first = min(first, max((nominal(window) for window, _, _ in parts), default=first))  # a day of the newest week
     before = [p for window, p, _ in parts if nominal(window) < first and p.effective > 0][-BEFORE:]
     after = [(promise, share) for window, promise, share in parts if nominal(window) >= first]
-    if not after:  # it began on a day of the week that is judged
-        after = [(promise, share) for window, promise, share in parts if window.name == facts.window.name]
     cost = cost_of(after, facts.evaluation.confidence)
     usual = pooled_promise(before).kept if before else cost.claimed if cost else 0.0
     since = {each.window.name for each in facts.windows.get(schedule, ()) if nominal(each.window) >= first}

@@ -27,7 +27,8 @@ def test_a_hostile_name_is_printed_as_plain_text(given: str | Text) -> None:
 
 def test_too_little_memory_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
-    monkeypatch.setattr(common.err, "file", out)
+    # not the property: undoing that would keep the stream of this test for all that follow
+    monkeypatch.setattr(common.err, "_file", out)
     with pytest.raises(typer.Exit) as ended, common.plain_errors():
         raise MemoryError
     assert ended.value.exit_code == common.FAILED

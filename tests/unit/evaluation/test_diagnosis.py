@@ -356,6 +356,10 @@ def test_what_a_day_found_first_costs_the_weeks_that_begin_after_it() -> None:
     assert told.since == earlier.since
     assert told.cost is not None
     assert told.cost.items == ROWS * len(WEEKS[FAULT_AT + 1 :])
+    newest = diagnose(facts(verdict(), windows=world(EVERYWHERE)[: FAULT_AT + 1], past=(earlier,)))
+    assert newest.since == earlier.since
+    assert newest.cost is not None
+    assert newest.cost.items == ROWS  # the week of that day, where no later one is known
 
 
 def drawn(hit_rate_at: Any, rng: np.random.Generator, rows: int = 2_000) -> Any:
