@@ -31,13 +31,14 @@ from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import CELLS, BinCounts, Counts, pool
 from monitor.core.promises import BANDS, PastWindow, Promise, Promises, Segment, SegmentPromises, segment_promises
-from monitor.core.records import SCORE_BAND, Verdict
+from monitor.core.records import SCORE_BAND, Subject, Verdict
 from monitor.evaluation.comparisons import looks_from
-from monitor.evaluation.data import SourceData, WindowCounts
+from monitor.evaluation.data import RuleInput, SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
+from monitor.evaluation.lasting_changes import ChangeRun, parts_of, strand_runs
 from monitor.evaluation.rule_metrics import accepted_fall, rows_needed
 from monitor.evaluation.shift.counts_tests import ks, source_shifts
-from monitor.evaluation.week_spread import compared_by, spreads_of
+from monitor.evaluation.week_spread import compared_by, correlations_for, spreads_of
 from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
 from monitor.inference.change import ece_increase_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.dependence import ClusterSums, design_effect
@@ -324,15 +325,18 @@ class Played:
         return n, hits, (effects * squares).sum(axis=0) / squares.sum(axis=0)
 
     def data(self, index: int, promises: Mapping[tuple[str, bool], PromisesOf]) -> SourceData:
-        """The data of a run of one window; ``promises`` are those of all windows, by (label, as judged or later)."""
+        """The data of a run of one window; ``promises`` are those of all windows, by (label, as judged or later).
+
+        Without them also without a past: for rules that use neither.
+        """
         depth = self.place.config.evaluation.pool_weeks
         current, *earlier = (self._window(index - back, promises, now=back == 0) for back in range(depth))
-        past = tuple(self._past(at, promises) for at in range(index - 1, index - MEMORY - 1, -1))
+        past = tuple(self._past(at, promises) for at in range(index - 1, index - MEMORY - 1, -1) if promises)
         return SourceData(SOURCE, current, tuple(earlier), baselines=self.place.baselines, past=past)
 
     def _window(self, index: int, promises: Mapping[tuple[str, bool], PromisesOf], *, now: bool) -> WindowCounts:
         counts: dict[str | None, Counts] = {name: self.world.counts(name, index, now=now) for name in self.world.labels}
-        parts = self._segments(index, promises, now=now)
+        parts = self._segments(index, promises, now=now) if promises else {}
         return WindowCounts(self.place.windows[index], counts, {}, segments=parts)
 
     def _segments(
@@ -488,8 +492,6 @@ def may_breach(rule: Rule, played: Played) -> Bools:
     """The judged windows in which the rule could breach for any label, shape (judged windows,)."""
     if rule.test is not None:
         return _may_shift(rule, played)
-    if rule.evidence == "accumulated":
-        return np.ones(len(played.judged), dtype=bool)
     if rule.accumulates:
         return _may_accumulate(rule, played)
     p, config = np.sort(smallest_ps(rule, played), axis=0), played.place.config
@@ -520,29 +522,53 @@ def _distances(label: Label, n: Ints, then: Counts) -> Floats:
 
 def _may_accumulate(rule: Rule, played: Played) -> Bools:
     """By the evidence of all windows, neither capped nor limited to a year: it is never smaller than a run's."""
-    labels = np.array([_evidence(rule, played.world, name) for name in played.world.labels])[:, list(played.judged)]
+    evidence = _evidence_of_change if rule.evidence == "accumulated" else _evidence
+    labels = np.array([evidence(rule, played, name) for name in played.world.labels])[:, list(played.judged)]
     found = [evidence_needed(each, rule.average_run_length) - NEARLY <= each.max() for each in labels.T]
     return np.array(found)
 
 
-def _evidence(rule: Rule, world: World, name: str) -> Floats:
+def _evidence(rule: Rule, played: Played, name: str) -> Floats:
     """The log evidence of one label after each window, shape (windows,)."""
-    whole, now = world.promises(name, now=False), world.promises(name, now=True)
-    if rule.scope != "segments":
-        return np.asarray(_grown(rule, [whole[None]], [now[None]])[0])
-    segments = [segment for segment in now if segment is not None]
-    paths = _grown(rule, [whole[each] for each in segments], [now[each] for each in segments])
-    has_rows = np.array([[promise.rows > 0 for promise in now[each]] for each in segments])
-    total: Floats = np.logaddexp.reduce(np.where(has_rows, paths, -np.inf), axis=0)
-    return np.asarray(total - np.log(np.maximum(has_rows.sum(axis=0), 1)))
+    whole, now = (played.world.promises(name, now=each) for each in (False, True))
+    segments = [segment for segment in now if (segment is not None) == (rule.scope == "segments")]
+    return _mean([rule.threshold] * len(segments), [whole[each] for each in segments], [now[each] for each in segments])
 
 
-def _grown(rule: Rule, whole: Sequence[Sequence[Promise]], now: Sequence[Sequence[Promise]]) -> Floats:
+def _evidence_of_change(rule: Rule, played: Played, name: str) -> Floats:
+    """The same of a change from the baseline, with the smallest margin that a run could use.
+
+    The margin has the error of the baseline: it is smallest where the bands of a strand have shares of the rows in
+    proportion to 1 / variance, whatever the rows of the windows that a run takes together.
+    """
+    base, windows, world = played.place.baselines[name], tuple(played.place.windows), played.world
+    known = (False,) if world.now[name] is world.whole[name] else (False, True)
+    parts = [parts_of(rule, world.counts(name, at, now=now)) for now in known for at in range(len(windows))]
+    then = {band: part for band, part in parts_of(rule, base.counts).items() if any(band in each for each in parts)}
+    correlation = correlations_for(rule, played.place.baselines).get(name, 0.0)
+    given = RuleInput(Subject(SOURCE, name), windows[-1], baseline=base, week_correlation=correlation)
+    runs, _ = strand_runs(rule, ChangeRun(windows * len(known), tuple(parts), then), given)
+    rates = {band: (part.kept * part.effective + 0.5) / (part.effective + 1) for band, part in then.items()}
+    surest = {
+        band: replace(part, effective=part.effective / (rates[band] * (1 - rates[band]))) for band, part in then.items()
+    }
+    _, margins = strand_runs(rule, ChangeRun(windows[:1], (surest,), then), given)
+    promises = [[promise for _, promise in each] for each in runs]
+    return _mean(margins, [each[: len(windows)] for each in promises], [each[-len(windows) :] for each in promises])
+
+
+def _mean(margins: Sequence[float], whole: Sequence[Sequence[Promise]], now: Sequence[Sequence[Promise]]) -> Floats:
+    """The log of the mean evidence after each window: of all parts, by as few as have rows in the newest one."""
+    rows = np.array([[promise.rows > 0 for promise in part] for part in now]).sum(axis=0)
+    return np.asarray(np.logaddexp.reduce(_grown(margins, whole, now), axis=0) - np.log(np.maximum(rows, 1)))
+
+
+def _grown(margins: Sequence[float], whole: Sequence[Sequence[Promise]], now: Sequence[Sequence[Promise]]) -> Floats:
     """The log of R after each window, whose newest one is as known ``now``: shape (series, windows)."""
     shape = (len(whole), len(whole[0]), len(SIZES))
+    of_each = np.repeat(margins, shape[1])
     full, newest = (
-        log_e_values([each for series in known for each in series], rule.threshold).reshape(shape)
-        for known in (whole, now)
+        log_e_values([each for series in known for each in series], of_each).reshape(shape) for known in (whole, now)
     )
     parts, first, path = np.full((shape[0], shape[2]), -np.inf), -math.log(len(SIZES)), np.zeros(shape[:2])
     for at in range(shape[1]):
@@ -572,16 +598,17 @@ def judged_weeks(played: Played, open_now: Open, *, every_week: bool = False) ->
     config = played.place.config
     rules = weekly_rules(config)
     possible = {rule.id: may_breach(rule, played) for rule in rules if not every_week}
-    promises: dict[tuple[str, bool], PromisesOf] = {}
+    every: dict[tuple[str, bool], PromisesOf] = {}
     for place, index in enumerate(played.judged):
         is_open = {rule for (rule, _), each in open_now.items() if each.state != "resolved"}
         due = [rule for rule in rules if every_week or possible[rule.id][place] or rule.id in is_open]
         if not due:
             continue
-        promises = promises or {
-            (name, now): played.world.promises(name, now=now) for name in played.world.labels for now in (False, True)
-        }
-        data = played.data(index, promises)
+        deep = any(rule.accumulates or rule.scope == "segments" for rule in due)
+        if deep and not every:
+            keys = [(name, now) for name in played.world.labels for now in (False, True)]
+            every = {(name, now): played.world.promises(name, now=now) for name, now in keys}
+        data = played.data(index, every if deep else {})
         tests = any(rule.test is not None for rule in due)
         shifts = tuple(source_shifts(SOURCE, data.current.window, data.current.labels, data.baselines)) if tests else ()
         yield [v for rule in due for v in verdicts_of(rule, data, config, shifts, outcomes_only=True)]

@@ -108,7 +108,7 @@ def change_run(rule: Rule, rule_input: RuleInput, data: SourceData) -> ChangeRun
     label, baseline = rule_input.subject.label, rule_input.baseline
     if baseline is None or label not in data.current.labels:
         return None
-    then = _parts_of(rule, baseline.counts)
+    then = parts_of(rule, baseline.counts)
     dated: list[tuple[Window, Parts]] = []
     for window in islice(evidence_windows(data, label), LONGEST):
         parts = {name: part for name, part in _parts_in(rule, window, label).items() if name in then}
@@ -124,12 +124,14 @@ def _parts_in(rule: Rule, window: WindowCounts | PastWindow, label: str | None) 
         return _whole(rule, window.promise(label, population_of(rule)))
     kept = window.segments.get(label, {})
     if not kept and isinstance(window, WindowCounts):
-        return _parts_of(rule, window.labels[label]) if label in window.labels else {}
+        return parts_of(rule, window.labels[label]) if label in window.labels else {}
     found = {name: kept.get((SCORE_BAND, name), {}).get(rule.where) for name in BANDS}
     return {name: part for name, part in found.items() if part is not None and part.effective > 0}
 
 
-def _parts_of(rule: Rule, counts: Counts) -> Parts:
+def parts_of(rule: Rule, counts: Counts) -> Parts:
+    """What the rows of each band claimed and what came true, in counts."""
+
     def bands() -> Parts:
         found = {name: promise_of(part) for (_, name), part in bands_of(rows_in(rule.where, counts))}
         return {name: part for name, part in found.items() if part is not None and part.effective > 0}
