@@ -69,7 +69,7 @@ def likely_cause(
     if line:
         total = max(total, float(evidence.share[line - 1, at:].mean() * evidence.value[line, at:].mean()))
     around = _Around(evidence, history, at, segment, total)
-    shares = _version_shares(label, evidence, windows)
+    shares = _version_shares(label, history, windows)
     return next(_causes(label, around, shares, windows, annotations), None)
 
 
@@ -80,8 +80,10 @@ def _causes(
     windows: Sequence[PastWindow],
     annotations: Sequence[Annotation],
 ) -> Iterator[LikelyCause]:
-    for version, place in arrivals(shares).items():
-        if around.is_near(place):
+    known = {name: place for place, name in enumerate(around.evidence.windows)}
+    for version, arrived in arrivals(shares).items():
+        place = known.get(around.history.windows[arrived])  # None: it came with an earlier trouble
+        if place is not None and around.is_near(place):
             yield from _version(around, version, place)
     yield from _mix(around)
     yield from _class_mix(around, label, windows)
