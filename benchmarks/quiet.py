@@ -681,7 +681,7 @@ class QuietYear:
 def tasks(years: int, weeks: int, worlds: Sequence[str], sizes: Sequence[int]) -> list[QuietYear]:
     """All years as tasks, ordered by number, so that all lines of the table progress equally.
 
-    Where the share of true items changes, much is judged, and a year takes five times as long: there two fifths of them.
+    Where the share of true items changes, much is judged, and a year takes five times as long: two fifths of them.
     """
     few = [world for world in worlds if world.startswith("share") and years > 1]
     return [

@@ -64,6 +64,7 @@ class Checker:
     findings: Findings = field(default_factory=lambda: Findings(histories=1))
     since: dict[tuple[str, int], tuple[str, str]] = field(default_factory=dict)
     living: dict[str, Row] = field(default_factory=dict)
+    judged: set[tuple[str, ...]] = field(default_factory=set)
     read: frozenset[str] = frozenset()
     where: str = ""
 

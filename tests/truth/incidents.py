@@ -68,7 +68,10 @@ def _life(checker: Checker, rows: Rows, source: str, label: str) -> None:
     if newest["state"] in TROUBLES and not by_hand:
         checker.holds("an incident for a trouble", bool(kinds & {"label", "burst"}), kinds, newest["window_name"])
     elif newest["state"] == "fine":
-        checker.holds("none where it is fine", not kinds & {"label", "vanished"}, kinds, newest["window_name"])
+        # a week that is judged late says what the next run's diagnosis, of a newer window, takes into account
+        late = any(row["state"] in TROUBLES and row["diagnosed_at"] > newest["diagnosed_at"] for row in diagnoses)
+        over = not kinds & {"label", "vanished"}
+        checker.holds("none where it is fine", over or late, kinds, newest["window_name"])
     elif newest["reason"] == "no_rows" and newest["schedule"] == "weekly" and rows.is_unchanged(newest):
         _vanished(checker, rows, newest, kinds, over=by_hand or ended)
     over = [row for row in open_now if row["kind"] == "label" and newest["window_end"] - row["seen_until"] >= NOT_SEEN]

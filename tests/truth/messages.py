@@ -56,6 +56,8 @@ def check(checker: Checker, rows: Rows, told: Told, event: Event) -> None:
         story = teller.of_incident(told.monitor.store.incident(incident["id"]))
         assert story is not None
         _message(checker, rows, delivery, incident, story)
+        if not event.more.get("jump", 0) < 0:  # a run whose clock was behind said so; the next drain edits it
+            _automation(checker, rows, shown(delivery["payload"]), incident, "automation in a message")
         if delivery["operation"] in ("post", "edit"):
             checker.living[incident["id"]] = delivery
     if event.kind in ("drain", "watch"):
@@ -79,7 +81,6 @@ def _message(checker: Checker, rows: Rows, delivery: Row, incident: Row, story: 
     checker.holds("names within the story", all(person in known for person in named), text, known)
     checker.holds("length of a message", len(text.split("\n", 1)[-1].split()) <= 110, text)
     _since(checker, text, story)
-    _automation(checker, rows, text, incident, "automation in a message")
     printed(checker, rows, text)
     if delivery["operation"] in ("post", "edit"):
         offered = "incident_ack" in buttons(payload)

@@ -68,7 +68,7 @@ class Rows:
         known = [
             v
             for v in self.of("verdicts", diagnosis["source"], diagnosis["label"])
-            if v["stored_at"] <= diagnosis["diagnosed_at"]
+            if (v["stored_at"] <= diagnosis["diagnosed_at"] or v["stored_at"] > self.now)  # by a clock that was ahead
             and v["window_end"] <= diagnosis["window_end"]
             and diagnosis["window_end"] - v["window_end"] <= FRESH[v["schedule"]]
         ]
@@ -155,7 +155,7 @@ class Rows:
             if event["at"] > at:
                 continue
             changes = event["from_state"] != event["to_state"] or event["kind"] in ("disabled", "enabled", "blocked")
-            if changes:
+            if changes or (state is None and event["from_state"] == "on"):  # a clock was set back since it was enabled
                 state = event
             elif state is not None and event["lease_until"] is not None:
                 state = {**state, "lease_until": event["lease_until"], "until": event["until"]}

@@ -50,9 +50,12 @@ def check(checker: Checker, rows: Rows, told: Told) -> None:
 
 def _diagnosis(checker: Checker, rows: Rows, diagnoses: list[Row]) -> None:
     newest, kept = diagnoses[-1], diagnoses[-1]["detail"]
-    state, because = rows.judged(newest)
-    checker.equal("state", newest["state"], state)
-    checker.equal("rests on", set(kept["because"]), because)
+    told = tuple(str(newest[name]) for name in ("source", "label", "window_name", "diagnosed_at", "state", "detail"))
+    if told not in checker.judged:  # after a clock is set back, later verdicts have earlier times
+        state, because = rows.judged(newest)
+        checker.equal("state", newest["state"], state)
+        checker.equal("rests on", set(kept["because"]), because)
+        checker.judged.add(told)
     columns = ("problem", "found", "reason", "because")
     checker.equal("columns", [newest[c] or None for c in columns], [kept[c] or None for c in columns])
     verdicts = {verdict["id"]: verdict for verdict in rows.table("verdicts")}
