@@ -522,7 +522,7 @@ def _distances(label: Label, n: Ints, then: Counts) -> Floats:
 
 def _may_accumulate(rule: Rule, played: Played) -> Bools:
     """By the evidence of all windows, neither capped nor limited to a year: it is never smaller than a run's."""
-    evidence = _evidence_of_change if rule.evidence == "accumulated" else _evidence
+    evidence = evidence_of_change if rule.evidence == "accumulated" else _evidence
     labels = np.array([evidence(rule, played, name) for name in played.world.labels])[:, list(played.judged)]
     found = [evidence_needed(each, rule.average_run_length) - NEARLY <= each.max() for each in labels.T]
     return np.array(found)
@@ -535,7 +535,7 @@ def _evidence(rule: Rule, played: Played, name: str) -> Floats:
     return _mean([rule.threshold] * len(segments), [whole[each] for each in segments], [now[each] for each in segments])
 
 
-def _evidence_of_change(rule: Rule, played: Played, name: str) -> Floats:
+def evidence_of_change(rule: Rule, played: Played, name: str) -> Floats:
     """The same of a change from the baseline, with the smallest margin that a run could use.
 
     The margin has the error of the baseline: it is smallest where the bands of a strand have shares of the rows in

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +19,14 @@ from benchmarks.quiet import (
     Sums,
     drawn_rows,
     effects_of,
+    evidence_of_change,
     incidents_of,
+    judged_weeks,
     keeping,
     kinds_of,
     main,
     played_year,
+    weekly_rules,
 )
 from benchmarks.sampling import sums_of_rows
 from monitor.core.counts import CELLS
@@ -55,6 +59,22 @@ def test_weeks_that_are_passed_over_would_have_opened_nothing(world: str) -> Non
     found = incidents_of(played)
     assert found == incidents_of(played, every_week=True)
     assert found["lasting-overconfidence"] == 1
+
+
+@pytest.mark.parametrize("world", ["clusters", "late truths"])
+def test_evidence_of_a_change_is_never_smaller_than_a_runs(world: str) -> None:
+    played = troubled(world, 0.6, 500, 2)
+    rules = [rule for rule in weekly_rules(played.place.config) if rule.evidence == "accumulated"]
+    ours = {(r.id, name): evidence_of_change(r, played, name) for r in rules for name in played.world.labels}
+    compared = [
+        (math.exp(ours[verdict.rule, str(verdict.subject.label)][at]), verdict.detail["evidence"])
+        for at, verdicts in zip(played.judged, judged_weeks(played, {}, every_week=True), strict=True)
+        for verdict in verdicts
+        if (verdict.rule, verdict.subject.label) in ours and "evidence" in verdict.detail
+    ]
+    assert len(compared) == len(rules) * len(played.world.labels) * len(played.judged)
+    assert all(our >= evidence * 0.999 for our, evidence in compared)  # stored to four digits
+    assert max(evidence for _, evidence in compared) > 100
 
 
 def test_weeks_in_which_scores_move_are_judged() -> None:
