@@ -19,9 +19,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
+from scipy.special import expit, logit
 
 from benchmarks.plan import Notebook, gathered, key_of
-from benchmarks.populations import LABELS, Bools, Curve, Floats, Ints, Population
+from benchmarks.populations import LABELS, VERBAL, Bools, Curve, Floats, Ints, Population
 from benchmarks.sampling import COPIES
 from benchmarks.simulate import durations, measured
 from benchmarks.tables import DOCS, ROOT, Table, commit_of, console, write_between
@@ -66,6 +67,7 @@ PARTS = math.prod(COLUMNS.values())
 POINTS = 256
 """The number of distinct scores of a label: few, so that counting is fast."""
 CLUSTERED = 0.3
+WOBBLE, MOVES = 0.1, 0.04
 SWING, LARGEST = 0.4, 25
 """How far the rows of a season swing, and how many times as many rows the largest label has as the smallest."""
 NEARLY_HALF = 0.52
@@ -237,6 +239,37 @@ def _late(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
     return replace(now, n=now.n + later.n, hits=now.hits + later.hits), now
 
 
+def _wobbling(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
+    """The logit of every score is off by another error each week; here the truth is, at the same scores."""
+    off = rng.normal(0.0, WOBBLE, len(n))
+    rows = rng.multinomial(n, label.chance / label.chance.sum())
+    hits = rng.binomial(rows, expit(logit(label.worth) + off[:, None])).astype(np.float64)
+    found = Sums(rows, hits, np.ones((len(n), len(EFFECTS))))
+    return found, found
+
+
+def _levels_move(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
+    """The share of each of seven levels of scores moves by up to four points a week; what a score is worth does not."""
+    level = np.searchsorted(VERBAL[1:], label.cell / CELLS, side="right")
+    share = np.bincount(level, label.chance, minlength=len(VERBAL))
+    now = (share + rng.uniform(-MOVES, MOVES, (len(n), len(share)))).clip(0.0)
+    times = np.where(share > 0, now / np.where(share > 0, share, 1.0), 0.0)
+    chance = label.chance * times[:, level]
+    rows = rng.multinomial(n, chance / chance.sum(axis=1, keepdims=True))
+    hits = rng.binomial(rows, label.worth).astype(np.float64)
+    found = Sums(rows, hits, np.ones((len(n), len(EFFECTS))))
+    return found, found
+
+
+def _wrong_late(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
+    """Items on which the classifier decided wrongly get their truth, and so their window, a week later."""
+    rows, hits = drawn_rows(label, np.concatenate([n[:1], n]), rng)
+    yes = label.cell >= CELLS // 2
+    right, wrong = np.where(yes, hits, rows - hits)[1:], np.where(yes, rows - hits, hits)[:-1]
+    found = Sums(np.rint(right + wrong).astype(np.int64), np.where(yes, right, wrong), np.ones((len(n), len(EFFECTS))))
+    return found, found
+
+
 def _clustered(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
     """Three in ten rows are in clusters of five copies, which have one segment and a cluster key."""
     copied = np.rint(CLUSTERED * n / COPIES).astype(np.int64)
@@ -277,6 +310,16 @@ def _seasons(n: int, windows: int, rng: np.random.Generator) -> Ints:
     return np.asarray(np.rint(_even(n, windows, rng) * wave), dtype=np.int64)
 
 
+def _restless(n: int, windows: int, rng: np.random.Generator) -> Ints:
+    """All labels have up to a fifth more rows or fewer in each week."""
+    return np.asarray(np.rint(_even(n, windows, rng) * rng.uniform(0.8, 1.2, windows)), dtype=np.int64)
+
+
+def _tripled(n: int, windows: int, rng: np.random.Generator) -> Ints:
+    """All labels have three times as many rows in every tenth week, at random."""
+    return np.asarray(_even(n, windows, rng) * np.where(rng.random(windows) < 0.1, 3, 1))
+
+
 def _unequal(n: int, windows: int, rng: np.random.Generator) -> Ints:
     """Labels from an eighth to about three times of ``n``, which is their mean."""
     sizes = rng.permutation(np.geomspace(1, LARGEST, len(LABELS)))
@@ -292,6 +335,10 @@ WORLDS: dict[str, tuple[Made, Sizes]] = {
     "share of true items, 20% up and down": (_with_share(0.2), _even),
     "share of true items, 40% up and down": (_with_share(0.4), _even),
     "late truths, seasons, unequal sizes": (_late, lambda *of: _seasons(*of) * _unequal(*of) // of[0]),
+    "scores wobble by .1 of logit": (_wobbling, _even),
+    "shares of score levels move by 4 points": (_levels_move, _even),
+    "wrong items a week later, rows 20% up and down": (_wrong_late, _restless),
+    "three times the rows in some weeks": (_independent, _tripled),
 }
 """Name -> functions that draw the sums of a label, as known in the end and when each window is judged, and the rows of
 each label in each window."""
