@@ -303,14 +303,14 @@ def configuration() -> Config:
 @contextmanager
 def monitor(*, writes: bool = True, reads: bool = True) -> Iterator[Monitor]:
     """The adapters of this environment, with plain errors; without ``reads``, no warehouse."""
-    with plain_errors(), open_monitor(settings(), writes=writes, reads=reads) as opened:
+    with plain_errors(), open_monitor(settings(), writes=writes, reads=reads, missed=warn) as opened:
         yield opened
 
 
 @contextmanager
 def store(*, writes: bool = False) -> Iterator[Store]:
     """The history of this environment, with plain errors."""
-    with plain_errors(), open_store(settings(), writes=writes) as opened:
+    with plain_errors(), open_store(settings(), writes=writes, missed=warn) as opened:
         yield opened
 
 

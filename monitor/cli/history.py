@@ -15,9 +15,12 @@ import typer
 from rich.console import Group
 
 from monitor.cli import common as cli
+from monitor.config.problems import closest
 from monitor.context import Monitor
 from monitor.core.records import SCHEDULES, SEVERITY_RANK, Estimate, Interval, Schedule, Subject, Verdict, Where, Window
 from monitor.core.windows import WindowError, first_day, nominal, run_command
+from monitor.core.wording import clean
+from monitor.history.errors import NotFound
 from monitor.metrics.names import CONTRACT, metric_named
 from monitor.metrics.registry import METRICS
 from monitor.operations.further_tables import further_tables
@@ -287,24 +290,33 @@ def explain_command(
     """
     with cli.monitor(writes=False) as opened:
         cli.check_stored_source(opened.store, source)
-        subjects = _labels_named(opened, what, source)
-        if not subjects:
-            _print_verdict(opened, opened.store.verdict(what), json_output=json_output)
+        subjects = _judged_labels(opened, source)
+        named = [each for each in subjects if each[1] == (None if what in (AS_A_WHOLE, "(all labels)") else what)]
+        if not named:
+            _print_verdict(opened, _verdict_of(opened, what, subjects), json_output=json_output)
             return
-        for place, (name, label) in enumerate(subjects):
+        for place, (name, label) in enumerate(named):
             if place and not json_output:
                 cli.out.print()
             _print_label(opened, name, label, json_output=json_output)
 
 
-def _labels_named(opened: Monitor, what: str, source: str | None) -> list[tuple[str, str | None]]:
-    """The labels of this name that were judged in the year before the newest window, one of each source."""
+def _judged_labels(opened: Monitor, source: str | None) -> list[tuple[str, str | None]]:
+    """The labels that were judged in the year before the newest window, with their sources."""
     judged = opened.store.newest_diagnoses(back=BACK, until=opened.clock())
-    return [
-        (each.source, each.label)
-        for each in judged
-        if each.label == (None if what in (AS_A_WHOLE, "(all labels)") else what) and source in (None, each.source)
-    ]
+    return [(each.source, each.label) for each in judged if source in (None, each.source)]
+
+
+def _verdict_of(opened: Monitor, what: str, judged: Sequence[tuple[str, str | None]]) -> Verdict:
+    """The verdict whose id begins so. Raises NotFound, which names the label that was probably meant."""
+    try:
+        return opened.store.verdict(what)
+    except NotFound as error:
+        near = closest(what, [label for _, label in judged if label])
+        hint = "" if near is None else f"; did you mean {clean(near)}?"
+        raise NotFound(
+            f"no judged label is called {clean(what)!r}, and no verdict has an id that begins so{hint}"
+        ) from error
 
 
 def _print_label(opened: Monitor, source: str, label: str | None, *, json_output: bool) -> None:

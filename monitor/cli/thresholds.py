@@ -102,7 +102,7 @@ def kept_document(rows: FittingRows, found: KeptFrom) -> dict[str, Any]:
 def print_kept(rows: FittingRows, found: KeptFrom) -> None:
     """A table of what each score would have kept of these rows, and what follows."""
     title = f"{rows.subject.name}, {count_of(rows.counts.rows, 'row')} of {rows.fitted_on}"
-    head = ("from score", "of its items", "right", "limits", "scores claim", "wrong", "")
+    head = ("from score", "of what acts now", "right", "limits", "scores claim", "wrong", "")
     cli.print_table(head, [_step_line(each, found.automate_at, found.safe) for each in found.scores], title=title)
     plain = f"right as their scores say, less {100 * found.margin:g} points"
     promise = plain if found.floor is None else f"{percent(found.floor)} right"

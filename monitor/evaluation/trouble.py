@@ -40,6 +40,9 @@ def with_trouble(found: Diagnosis, problem: LabelProblem, lead: Verdict, facts: 
     named = segments[0].segment if segments else None
     windows = facts.windows.get(lead.window.schedule, ())
     cause = likely_cause(facts.label, evidence, history, since, named, windows, facts.annotations)
+    told = episode.last if episode else None
+    if cause is None and told and told.since == since and told.cause and told.cause.kind == "version":
+        cause = told.cause  # a later version took its rows: nothing is left to compare it with
     shown = replace(
         found, problem=problem, since=since, segment=named, cause=cause,
         found=episode.first.window.name if episode else facts.window.name,

@@ -20,6 +20,12 @@ from monitor.history.store import Store
 if TYPE_CHECKING:
     from monitor.warehouse.reader import Warehouse
 
+Missed = Callable[[str], None]
+
+
+def _unsaid(_text: str) -> None:
+    """Nobody is told."""
+
 
 @contextmanager
 def open_monitor(
@@ -30,17 +36,18 @@ def open_monitor(
     writes: bool = True,
     creates: bool = True,
     reads: bool = True,
+    missed: Missed = _unsaid,
 ) -> Iterator[Monitor]:
     """The adapters of these settings, closed at the end of the block. Without ``config`` it is read from its file.
 
     A store that never existed is created with ``writes`` and ``creates``; with ``writes`` alone it is an error; without
-    ``writes`` an empty store in memory replaces it. Only ``reads`` opens the warehouse. Raises ConfigProblems,
-    WrongWarehouseAddress or HistoryError, each of which says what to do.
+    ``writes`` an empty store in memory replaces it, and ``missed`` is called with what is missing. Only ``reads`` opens
+    the warehouse. Raises ConfigProblems, WrongWarehouseAddress or HistoryError, each of which says what to do.
     """
     config = load_config(settings.config) if config is None else config
     # the warehouse first: wrong settings fail before a store is created
     opened = open_warehouse(settings, config) if reads else nullcontext()
-    with opened as warehouse, open_store(settings, writes=writes, creates=creates) as store:
+    with opened as warehouse, open_store(settings, writes=writes, creates=creates, missed=missed) as store:
         yield Monitor(config, settings, warehouse, store, sender_of(settings), clock, apprise_of(settings))
 
 
@@ -53,8 +60,8 @@ def open_warehouse(settings: Settings, config: Config) -> Warehouse:
 
 
 @contextmanager
-def open_store(settings: Settings, *, writes: bool, creates: bool = True) -> Iterator[Store]:
-    """The history of these settings; ``writes`` and ``creates`` as in :func:`open_monitor`. Raises if it was lost."""
+def open_store(settings: Settings, *, writes: bool, creates: bool = True, missed: Missed = _unsaid) -> Iterator[Store]:
+    """The history of these settings, as :func:`open_monitor` opens it. Raises if it was lost."""
     url = settings.store_url.get_secret_value()
     if writes and not creates:
         with Store.from_url(url, create=False) as existing:
@@ -63,7 +70,8 @@ def open_store(settings: Settings, *, writes: bool, creates: bool = True) -> Ite
         return
     try:
         store = Store.from_url(url, create=writes)
-    except StoreMissing:
+    except StoreMissing as missing:
+        missed(f"{missing}; until then nothing is known")
         store = Store.from_url("sqlite://", create=True)
     with store:
         yield store

@@ -251,7 +251,7 @@ def test_explain_gives_the_reasoning_of_a_verdict(world: World) -> None:
     assert f"calmon docs {verdict['reason']}" in text
     unknown = calmon(world, "explain", "zzz")
     assert unknown.exit_code == 1
-    assert "no verdict has an id that begins with 'zzz'" in unknown.stderr
+    assert "no judged label is called 'zzz', and no verdict has an id that begins so" in unknown.stderr
 
 
 def test_an_operators_change_is_stored_with_name_and_reason(fresh: World) -> None:

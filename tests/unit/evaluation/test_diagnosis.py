@@ -13,7 +13,7 @@ import pytest
 
 from monitor.config.model import EvaluationConfig
 from monitor.core.counts import counts_from_rows
-from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, NotTold
+from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NotTold
 from monitor.core.promises import PastWindow, Promise, Segment, pooled_promise
 from monitor.core.records import SCORE_BAND, Annotation, Reason, Subject, Verdict
 from monitor.core.windows import day, week
@@ -360,6 +360,18 @@ def test_what_a_day_found_first_costs_the_weeks_that_begin_after_it() -> None:
     assert newest.since == earlier.since
     assert newest.cost is not None
     assert newest.cost.items == ROWS  # the week of that day, where no later one is known
+
+
+def test_a_version_stays_the_cause_after_a_later_one_took_its_rows() -> None:
+    first = found_in(EVERYWHERE)
+    assert first.since is not None
+    cause = LikelyCause("version", "2", first.since.window)
+    wrong = replace(first.since, window=WEEKS[-1].name)  # it surely began earlier
+    told = [
+        found_in(EVERYWHERE, past=(replace(first, window=WEEKS[-2], cause=kept, since=since),)).cause
+        for kept, since in ((cause, first.since), (replace(cause, kind="mix"), first.since), (cause, wrong))
+    ]
+    assert told == [cause, None, None]
 
 
 def drawn(hit_rate_at: Any, rng: np.random.Generator, rows: int = 2_000) -> Any:
