@@ -262,8 +262,12 @@ def _levels_move(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums,
 
 
 def _wrong_late(label: Label, n: Ints, rng: np.random.Generator) -> tuple[Sums, Sums]:
-    """Items on which the classifier decided wrongly get their truth, and so their window, a week later."""
-    rows, hits = drawn_rows(label, np.concatenate([n[:1], n]), rng)
+    """Items on which the classifier decided wrongly get their truth, and so their window, a week later.
+
+    That changes what a week shows since the label has up to a fifth more rows or fewer in each week.
+    """
+    all_rows = np.concatenate([n[:1], n]) * rng.uniform(0.8, 1.2, len(n) + 1)
+    rows, hits = drawn_rows(label, np.rint(all_rows).astype(np.int64), rng)
     yes = label.cell >= CELLS // 2
     right, wrong = np.where(yes, hits, rows - hits)[1:], np.where(yes, rows - hits, hits)[:-1]
     found = Sums(np.rint(right + wrong).astype(np.int64), np.where(yes, right, wrong), np.ones((len(n), len(EFFECTS))))
@@ -310,11 +314,6 @@ def _seasons(n: int, windows: int, rng: np.random.Generator) -> Ints:
     return np.asarray(np.rint(_even(n, windows, rng) * wave), dtype=np.int64)
 
 
-def _restless(n: int, windows: int, rng: np.random.Generator) -> Ints:
-    """All labels have up to a fifth more rows or fewer in each week."""
-    return np.asarray(np.rint(_even(n, windows, rng) * rng.uniform(0.8, 1.2, windows)), dtype=np.int64)
-
-
 def _tripled(n: int, windows: int, rng: np.random.Generator) -> Ints:
     """All labels have three times as many rows in every tenth week, at random."""
     return np.asarray(_even(n, windows, rng) * np.where(rng.random(windows) < 0.1, 3, 1))
@@ -337,7 +336,7 @@ WORLDS: dict[str, tuple[Made, Sizes]] = {
     "late truths, seasons, unequal sizes": (_late, lambda *of: _seasons(*of) * _unequal(*of) // of[0]),
     "scores wobble by .1 of logit": (_wobbling, _even),
     "shares of score levels move by 4 points": (_levels_move, _even),
-    "wrong items a week later, rows 20% up and down": (_wrong_late, _restless),
+    "wrong items a week later": (_wrong_late, _even),
     "three times the rows in some weeks": (_independent, _tripled),
 }
 """Name -> functions that draw the sums of a label, as known in the end and when each window is judged, and the rows of
