@@ -41,17 +41,11 @@ def ticks(low: float, high: float, most: int = 5) -> list[float]:
     return [round(k * step, 12) for k in range(int(first), floor(high / step + 1e-9) + 1)]
 
 
-def figure(width: float, height: float, parts: Iterable[str], label: str, **attributes: str) -> Markup:
-    """The whole drawing; ``label`` says in words what it shows. With links in it, its role is group, not img."""
-    parts = list(parts)
-    role = "group" if any("<a " in part for part in parts) else "img"
-    more = Markup("").join(
-        Markup(' {}="{}"').format(name.replace("_", "-"), value) for name, value in attributes.items()
-    )
-    head = Markup('<svg viewBox="0 0 {} {}" width="{}" height="{}" role="{}" aria-label="{}"{}>').format(
-        number(width), number(height), number(width), number(height), role, label, more
-    )
-    return head + Markup("").join(Markup(part) for part in parts) + Markup("</svg>")  # noqa: S704 - parts of this module
+def figure(width: float, height: float, parts: Iterable[str], label: str) -> Markup:
+    """The whole drawing; ``label`` says in words what it shows."""
+    wide, tall = number(width), number(height)
+    head = f'<svg viewBox="0 0 {wide} {tall}" width="{wide}" height="{tall}" role="img" aria-label="{escape(label)}">'
+    return Markup("".join((head, *parts, "</svg>")))  # noqa: S704 - parts of this module
 
 
 @dataclass(frozen=True, slots=True)
