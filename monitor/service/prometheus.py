@@ -7,8 +7,7 @@ number of series is limited: of more than :data:`MOST_LABELS` labels, the first 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -33,8 +32,9 @@ SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
 
 def exposition(store: Store, config: Config, now: datetime, *, has_buttons: bool = False) -> bytes:
     """The whole text, in Prometheus' format 0.0.4. ``has_buttons``: both tokens of ``calmon slack`` are set here."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Families(families(store, config, now, observed(store, config, now, has_buttons=has_buttons))))
+    made = families(store, config, now, observed(store, config, now, has_buttons=has_buttons))
+    registry = CollectorRegistry()
+    registry.collect = lambda: made  # type: ignore[method-assign]
     return generate_latest(registry)
 
 
@@ -171,13 +171,3 @@ def _gauge(name: str, words: str, labels: Sequence[str], values: Mapping[Any, fl
     for key, value in sorted(values.items()):
         family.add_metric(key, value)
     return family
-
-
-@dataclass(frozen=True, eq=False)
-class _Families:
-    """The object from which the client library gets the families."""
-
-    made: Iterable[Metric]
-
-    def collect(self) -> Iterable[Metric]:
-        return self.made
