@@ -16,7 +16,7 @@ from monitor.core.episodes import NOT_SEEN, episodes
 from monitor.core.records import Identity, Incident, SwitchEvent, SwitchState, Verdict, Window
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
-from monitor.story.label import NOT_OF_ITEMS, LabelStory, label_story, story_of_many
+from monitor.story.label import LabelStory, label_story, story_of_many
 from monitor.story.switch import SwitchStory, switch_story
 from monitor.story.window import urgency
 
@@ -109,14 +109,8 @@ class Teller:
         return sorted((self._of_newest(each, incidents) for each in diagnoses), key=urgency)
 
     def _of_newest(self, diagnosis: Diagnosis, incidents: Mapping[Key, Incident]) -> LabelStory:
-        key = diagnosis.source, diagnosis.label
-        incident = incidents.get(key) if self.until is None else None
-        if not diagnosis.is_trouble:
-            return self._told(diagnosis, incident=incident)
-        switch = self.switch(*key, against=diagnosis.state is DiagnosisState.UNSAFE)
-        tells_items = diagnosis.cost is not None and diagnosis.problem not in NOT_OF_ITEMS
-        lead = None if tells_items else self.lead(diagnosis)
-        return self._told(diagnosis, incident=incident, switch=switch, lead=lead)
+        incident = incidents.get((diagnosis.source, diagnosis.label)) if self.until is None else None
+        return self._story([diagnosis], incident, {}, with_switch=diagnosis.is_trouble)
 
     def _told(self, diagnosis: Diagnosis, **about: Any) -> LabelStory:
         """The story of a diagnosis; where several sources have a label of this name, with its source."""
