@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts, pool
-from monitor.core.records import Interval, Subject, Where, Window
-from monitor.evaluation.estimates import Sample, estimate
+from monitor.core.records import Interval, Where, Window
+from monitor.report.compared_baseline import baseline_estimates
 from monitor.report.csv_table import Table
 from monitor.report.figures.panels import reliability_svg
 from monitor.report.figures.reliability import reliability_data
@@ -112,16 +112,11 @@ class Comparing:
 
     def _of_baselines(self, side: ComparedSide, labels: Sequence[str | None]) -> dict[SideKey, Measured]:
         """The numbers of a version of the baselines, computed now, for the first labels by name."""
-        evaluation = self.context.config.evaluation.model_copy(update={"interval": "analytic"})
         some = (self._baseline(side, label) for label in labels[:BASELINE_LABELS])
-        pinned = [baseline for baseline in some if baseline is not None]
-        if not pinned:
-            return {}
-        span = Window(pinned[0].start, pinned[0].end, side.name, "weekly")
-        samples = [Sample(Subject(self.source, b.label), b.counts, b.edges) for b in pinned]
+        found = baseline_estimates([each for each in some if each is not None], self.context.config.evaluation)
         return {
             (e.subject.label, e.metric, e.where): Measured(e.interval, e.n)
-            for e in estimate(samples, span, evaluation)
+            for e in found
             if (e.metric, e.where) in OF_WEEKS
         }
 
