@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from monitor.config.rule_sources import beside_wrong_truths
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.records import Verdict
-from monitor.report.figures.trend import Trend, stored_trend
+from monitor.report.figures.trend import Trend, stored_trends
 
 TREND = 26
 """How many windows are drawn as the trend."""
@@ -50,8 +49,9 @@ def _trend(monitor: Monitor, verdict: Verdict) -> Trend:
         rule = beside_wrong_truths(rule, source)
     shown = [*windows.before(window, TREND - 1, config.zone)[::-1], window]
     about: dict[str, Any] = {"schedule": window.schedule, "source": subject.source, "label": subject.label}
-    return stored_trend(
-        store, replace(subject, segment=None), *((verdict.metric, verdict.where) if rule else ("ece", "all")),
-        store.verdicts(**about, between=(shown[0].start, window.start)), windows=shown, baseline=verdict.baseline,
-        rules=() if rule is None else (rule,),
+    (found,) = stored_trends(
+        store, subject, [(verdict.metric, verdict.where) if rule else ("ece", "all")],
+        store.verdicts(**about, between=(shown[0].start, window.start)), windows=shown,
+        baseline=lambda *_: verdict.baseline, rules=() if rule is None else (rule,),
     )  # fmt: skip
+    return found.begun

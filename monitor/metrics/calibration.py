@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from monitor.core.counts import (
-    CELLS,
     BinCounts,
     Counts,
     Floats,
-    Ints,
     bin_counts,
     equal_frequency_edges,
     equal_width_edges,
@@ -225,38 +223,6 @@ def class_weighted_nll_core(groups: Groups, positive_weight: float = POSITIVE_WE
     of_misses = np.where(groups.truth_is_outcome, 1.0, positive_weight)
     loss = groups.hit @ (hit * of_hits) + groups.miss @ (miss * of_misses)
     return np.clip(over(loss, groups.hit @ of_hits + groups.miss @ of_misses), 0.0, -math.log(EPSILON))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GapMatrix:
-    """Hit rate minus mean score by label and bin: below 0 where the scores were too high.
-
-    ``gap`` has shape (L, M), NaN where a bin holds no row (or a label has fewer bins), ``rows`` the rows of each bin,
-    ``upper`` its upper edge as a score (NaN where a label has fewer bins).
-    """
-
-    labels: tuple[str, ...]
-    gap: Floats
-    rows: Ints
-    upper: Floats
-
-
-def gap_matrix(tables: Mapping[str, BinCounts]) -> GapMatrix:
-    """The label x bin matrix of hit rate minus mean score, of one table of bins a label.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> counts = counts_from_rows([0.9] * 4 + [0.2] * 4, [1, 1, 0, 0, 0, 0, 0, 1])
-    >>> found = gap_matrix({"billing": bin_counts(counts, equal_width_edges(2))})
-    >>> found.labels, found.gap.round(3).tolist(), found.rows.tolist()
-    (('billing',), [[0.05, -0.4]], [[4, 4]])
-    """
-    shape = (len(tables), max((len(bins.w) for bins in tables.values()), default=0))
-    gap, rows, upper = np.full(shape, np.nan), np.zeros(shape, dtype=np.int64), np.full(shape, np.nan)
-    for k, bins in enumerate(tables.values()):
-        size = len(bins.w)
-        gap[k, :size] = np.where(bins.w > 0, bins.rate - bins.score, np.nan)
-        rows[k, :size], upper[k, :size] = bins.n, bins.upper / CELLS
-    return GapMatrix(tuple(tables), gap, rows, upper)
 
 
 BRIER_BANDS = (

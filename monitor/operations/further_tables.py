@@ -57,7 +57,7 @@ def stability_table(monitor: Monitor, subject: Subject, counts: Counts, window: 
         rows.append((one.metric, one.whole, *(number(value) for value in values)))
     note = f"{count_of(counts.rows, 'row')}, shared out at random among {FOLDS} parts; analytic intervals."
     head = ("metric", "all rows", "mean of parts", "sd", "least", "largest")
-    return Element("Stability", head, tuple(rows), frozenset(range(2, 6)), note=note)
+    return Element("Stability", head, tuple(rows), "llrrrr", note)
 
 
 def cost_table(source: SourceConfig, subject: Subject, counts: Counts) -> Element:
@@ -76,7 +76,7 @@ def cost_table(source: SourceConfig, subject: Subject, counts: Counts) -> Elemen
         f"A miss costs {costs.false_negative:g}, a false alarm {costs.false_positive:g} (`costs` in alerts.yaml). "
         "Chosen on the rows it is measured on: look at another week too."
     )
-    return Element("Cheapest threshold", ("decision", "threshold", "cost of a row"), rows, frozenset({1, 2}), note=note)
+    return Element("Cheapest threshold", ("decision", "threshold", "cost of a row"), rows, "lrr", note)
 
 
 def _threshold(value: float | None) -> str:
@@ -102,7 +102,7 @@ def class_cost_table(monitor: Monitor, name: str, window: Window) -> Element:
         (f"cheapest: {least if found.threshold <= 1 else f'always {found.fallback}'}", number(found.cost)),
     )
     note = "A wrong decision costs what a miss of the true label costs (`costs` in alerts.yaml), else 1."
-    return Element("Cost of an item", ("decision", "cost"), lines, frozenset({1}), note=note)
+    return Element("Cost of an item", ("decision", "cost"), lines, "lr", note)
 
 
 def pairs_table(monitor: Monitor, name: str, window: Window) -> Element:
@@ -122,9 +122,7 @@ def pairs_table(monitor: Monitor, name: str, window: Window) -> Element:
         for a, b in sorted(places, key=lambda place: -abs(float(found.gap[place])))
     ]  # fmt: skip
     head = ("a", "b", "items", "truth", "predicted", "difference")
-    return Element(
-        "P(a | b)", head, tuple(rows), frozenset(range(2, 6)), note="Of the items on which both were scored."
-    )
+    return Element("P(a | b)", head, tuple(rows), "llrrrr", "Of the items on which both were scored.")
 
 
 def scores_table(monitor: Monitor, subject: Subject, window: Window) -> Element:
@@ -134,7 +132,7 @@ def scores_table(monitor: Monitor, subject: Subject, window: Window) -> Element:
         for one in compare_scores(monitor, subject.source, subject.label, window)
     ]
     head = ("score", "rows", "ECE", "Brier score", "log loss", "ROC AUC")
-    return Element("Ways of making scores", head, tuple(rows), frozenset({1, 3, 4}))
+    return Element("Ways of making scores", head, tuple(rows), "lrlrrl")
 
 
 def compare_scores(monitor: Monitor, source: str, label: str | None, window: Window) -> list[Compared]:

@@ -11,7 +11,7 @@ from monitor.config.model import Config
 from monitor.config.rule_sources import rules_on
 from monitor.core import windows
 from monitor.core.baseline import Baseline
-from monitor.core.counts import Counts, bin_counts, equal_width_edges
+from monitor.core.counts import Counts
 from monitor.core.maturity import Maturity
 from monitor.core.records import IN_NO_WINDOW, Estimate, Interval, RejectedRows, Subject, Verdict, Where, Window
 from monitor.core.rejection_words import sentence
@@ -19,7 +19,6 @@ from monitor.core.wording import clean, count_of
 from monitor.evaluation.shift.findings import findings
 from monitor.history.readings import COUNTS_REMOVED, StoredReading
 from monitor.history.store import Store
-from monitor.metrics.calibration import GapMatrix, gap_matrix
 from monitor.metrics.names import CONTRACT
 from monitor.report import words
 from monitor.report.compared_baseline import ComparedBaseline, compared_baseline
@@ -27,12 +26,11 @@ from monitor.report.data import ReportData, ReportNote, SegmentLine, SubjectRepo
 from monitor.report.detail import TARGET_ACCURACY, detail_of
 from monitor.report.explanation import ROW
 from monitor.report.figures.reliability import Reliability, reliability_beside
-from monitor.report.figures.trend import Trend, stored_trend
+from monitor.report.figures.trend import Trend, stored_trends
 from monitor.story.gather import Teller
 from monitor.story.label import LabelStory
 
 HISTORY = 53
-TENTHS = 10
 _UNKNOWN = Interval(None, None, None, None)
 
 Series = tuple[str, Where]
@@ -83,7 +81,6 @@ def collect_report(
         shifted=findings(shifts, config.evaluation.false_discovery_rate),
         noted=(*_notes(material), *(ReportNote(text) for text in words.left_out_words(shifts))),
         target=target,
-        ranges=_in_tenths(material, subjects),
     )
 
 
@@ -204,11 +201,12 @@ def _trend(
     evidence = () if story is None else story.evidence
     lead = next((v for v in verdicts if v.id in evidence[:1] and v.subject.segment is None), None)
     series: Series = ("ece", "all") if lead is None else (lead.metric, lead.where)
-    return stored_trend(
-        material.store, subject, *series, verdicts, windows=material.windows,
-        baseline=None if baseline is None else baseline.value(*series, verdicts),
+    (found,) = stored_trends(
+        material.store, subject, [series], verdicts, windows=material.windows,
+        baseline=lambda metric, where: None if baseline is None else baseline.value(metric, where, verdicts),
         rules=rules_on(material.config, material.window.schedule, subject.source, subject.label),
     )  # fmt: skip
+    return found.begun
 
 
 def _counts(material: _Material, subject: Subject) -> Counts | None:
@@ -221,12 +219,6 @@ def _reliability(material: _Material, subject: Subject, compared: ComparedBaseli
     counts, baseline = _counts(material, subject), None if compared is None else compared.baseline
     then = None if baseline is None else baseline.counts
     return None if counts is None else reliability_beside(counts, then, baseline, material.config.evaluation)
-
-
-def _in_tenths(material: _Material, subjects: Iterable[SubjectReport]) -> GapMatrix | None:
-    """The gaps of every subject by tenths of the scores."""
-    found = ((report.subject.name, _counts(material, report.subject)) for report in subjects)
-    return gap_matrix({name: bin_counts(of, equal_width_edges(TENTHS)) for name, of in found if of is not None})
 
 
 def _segments(material: _Material, subject: Subject) -> list[SegmentLine]:

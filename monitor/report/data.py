@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal
@@ -13,7 +12,6 @@ from monitor.core.maturity import Maturity
 from monitor.core.records import Interval, RejectedRows, ShiftResult, Subject, Verdict, Where, Window
 from monitor.core.wording import clean
 from monitor.evaluation.shift.findings import ShiftFinding
-from monitor.metrics.calibration import GapMatrix
 from monitor.report import words
 from monitor.report.detail import TARGET_ACCURACY, Detail
 from monitor.report.figures.reliability import Reliability
@@ -110,7 +108,7 @@ class ReportNote:
 
 @dataclass(frozen=True, slots=True)
 class ReportData:
-    """Everything about one window. ``ranges`` is the label x tenth-of-scores matrix of hit rate minus mean score.
+    """Everything about one window.
 
     ``shifted`` are the tests among ``shifts`` that found a shift; all tests of a source are one family. ``target`` is
     the accuracy that chosen thresholds must reach. ``nothing`` is what a report without subjects says.
@@ -125,7 +123,6 @@ class ReportData:
     shifted: tuple[ShiftFinding, ...] = ()
     noted: tuple[ReportNote, ...] = ()
     target: float = TARGET_ACCURACY
-    ranges: GapMatrix | None = None
     nothing: str = NOTHING
 
     @property
@@ -183,7 +180,6 @@ def only(data: ReportData, source: str | None = None, label: str | None = None) 
         shifted=tuple(f for f in data.shifted if chosen(f.result.subject)),
         quality=tuple(q for q in data.quality if source in (None, q.source)),
         noted=tuple(note for note in data.noted if source is None or note.source in (None, source)),
-        ranges=_of(data.ranges, {report.subject.name for report in subjects}),
     )
 
 
@@ -198,12 +194,3 @@ def nothing_of(data: ReportData, source: str, newest: str | None, *, configured:
     other = f"its newest result is of {newest}" if newest is not None else f"it has none of any other {data.unit}"
     known = f"has results of {words.listed(others)}" if others else "has no result of any source"
     return f"{clean(source)}{unknown} has no result of {window}; {other}; {window} {known}"
-
-
-def _of(matrix: GapMatrix | None, names: Collection[str]) -> GapMatrix | None:
-    """The rows of these subjects."""
-    if matrix is None:
-        return None
-    rows = [place for place, name in enumerate(matrix.labels) if name in names]
-    labels = tuple(matrix.labels[place] for place in rows)
-    return GapMatrix(labels, matrix.gap[rows], matrix.rows[rows], matrix.upper[rows])

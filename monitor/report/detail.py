@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.counts import OF_DIAGRAM, BinCounts, Counts
+from monitor.core.counts import OF_DIAGRAM, BinCounts, Counts, bin_counts, equal_width_edges
 from monitor.core.records import WHERES, Estimate, Interval, Where
 from monitor.inference.selective import OperatingPoint, threshold_for
 from monitor.metrics.class_tables import KEPT_IN, ClassTables, of_detail
@@ -22,6 +22,7 @@ from monitor.report.figures.reliability import Reliability, reliability_data
 
 TARGET_ACCURACY = 0.95
 """The share of automated items that must be right, unless a caller sets another."""
+TENTHS = 10
 _ORDER = {name: place for place, name in enumerate(METRICS)}
 
 
@@ -30,8 +31,8 @@ class Detail:
     """``estimates`` are all metrics in the order of the registry, ``gains`` what each way of recalibrating would bring.
 
     ``operating`` is the threshold for the target accuracy, ``classes`` the K x K tables of a multiclass source,
-    ``ranks`` the reliability of the k highest-scored labels by k. Curve, scores and threshold are None or empty where
-    the history keeps no counts, or where they are undefined.
+    ``ranks`` the reliability of the k highest-scored labels by k, ``tenths`` the rows by tenths of the scores. These,
+    curve, scores and threshold are None or empty where the history keeps no counts, or where they are undefined.
     """
 
     estimates: tuple[Estimate, ...] = ()
@@ -42,6 +43,7 @@ class Detail:
     boxes: ScoreBoxes = field(default_factory=ScoreBoxes)
     classes: ClassTables | None = None
     ranks: Mapping[int, Reliability] = field(default_factory=dict)
+    tenths: BinCounts | None = None
 
     def interval(self, metric: str, where: Where = "all") -> Interval | None:
         """One metric over one population with its limits, or None."""
@@ -67,7 +69,8 @@ def detail_of(
         return plain
     operating = threshold_for(counts, target, confidence=confidence)
     curve = risk_coverage_data(counts, threshold=None if operating is None else operating.threshold)
-    return replace(plain, operating=operating, risk_coverage=curve, boxes=score_boxes(counts))
+    tenths = bin_counts(counts, equal_width_edges(TENTHS))
+    return replace(plain, operating=operating, risk_coverage=curve, boxes=score_boxes(counts), tenths=tenths)
 
 
 BINS_KEPT_IN: Mapping[str, int] = {f"ece_at_{k}": k for k in RANKS}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -16,7 +15,7 @@ from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport
 from monitor.report.figures.panels import reliability_svg, scale_of_trend, trend_svg
 from monitor.report.figures.trend import Trend
-from monitor.report.tables import Element, of_all, of_one, ranges, shift_sentence
+from monitor.report.tables import of_all, of_one, ranges, shift_sentence
 from monitor.story.label import story_lines
 from monitor.story.window import counts_words
 
@@ -27,34 +26,14 @@ POLICY = (
 """What a page may load: nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One figure of the page; ``note`` names the thresholds, since there is no room for a legend."""
-
-    title: str
-    drawing: Markup
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One subject of the page: its story, a figure of its trend and one of its reliability, and the evidence."""
-
-    id: str
-    report: SubjectReport
-    lines: list[str]
-    figures: tuple[Figure, ...]
-    tables: tuple[Element, ...]
-
-
 def html_report(data: ReportData) -> str:
     """The page as one string; the same data give the same bytes."""
     return page(
         "report.html.j2",
         data=data,
         counts=counts_words(data.stories),
-        sections=[_section(f"s{place}", report, data) for place, report in enumerate(data.by_attention)],
-        tables=[*of_all(data), *(each for each in [ranges(data)] if each.rows)],
+        sections=[_section(report, data) for report in data.by_attention],
+        tables=[each for each in (*of_all(data), ranges(data)) if each.rows],
         shift_sentence=shift_sentence(data.shifts, data.shifted),
     )
 
@@ -65,24 +44,22 @@ def page(template: str, **values: Any) -> str:
     return environment().get_template(template).render(style=style, policy=POLICY, **values)
 
 
-def _section(name: str, report: SubjectReport, data: ReportData) -> Section:
+def _section(report: SubjectReport, data: ReportData) -> dict[str, Any]:
+    """A subject for the template: its story in lines, (title, drawing, note) of each figure, and its tables."""
     lines = ["No rule judged it"] if report.story is None else story_lines(report.story)
-    figures = (_trend_figure(report.trend), _reliability_figure(report, data.window.name))
-    drawn = tuple(figure for figure in figures if figure is not None)
-    return Section(name, report, lines, drawn, of_one(report, data.target))
-
-
-def _trend_figure(trend: Trend | None) -> Figure | None:
-    if trend is None or trend.empty:
-        return None
-    drawn = trend_svg(trend, scale_of_trend(trend), trend_summary(trend))
-    return Figure(words.metric_name(trend.metric, trend.where), drawn, threshold_note(trend))
+    figures = []
+    if (trend := report.trend) is not None and not trend.empty:
+        name = words.metric_name(trend.metric, trend.where)
+        figures.append((name, trend_svg(trend, scale_of_trend(trend), trend_summary(trend)), threshold_note(trend)))
+    if (bins := report.reliability) is not None and bins.points:
+        names = data.window.name, "baseline" if bins.baseline else ""
+        figures.append(("Reliability", reliability_svg(bins, names), ""))
+    return {"report": report, "lines": lines, "figures": figures, "tables": of_one(report, data.target)}
 
 
 def threshold_note(trend: Trend) -> str:
-    """The names of the orange lines, for a figure without a legend."""
-    drawn = [line for line in trend.thresholds if line.level is not None]
-    return ", ".join(f"{line.rule} {words.number(line.level)}" for line in drawn)
+    """The names of the lines of limits, for a figure without room for a legend."""
+    return ", ".join(f"{rule} {words.number(level)}" for rule, level in trend.limits.items())
 
 
 def trend_summary(trend: Trend) -> str:
@@ -93,13 +70,6 @@ def trend_summary(trend: Trend) -> str:
     breaches = ", ".join(point.window for point in trend.points if point.breach)
     values = f"from {words.number(first.value)} to {words.number(last.value)}"
     return f"{name} {span}: {values}; {f'breach in {breaches}' if breaches else 'no breach'}."
-
-
-def _reliability_figure(report: SubjectReport, window: str) -> Figure | None:
-    bins = report.reliability
-    if bins is None or not bins.points:
-        return None
-    return Figure("Reliability", reliability_svg(bins, (window, "baseline" if bins.baseline else "")))
 
 
 def templates_of(package: str) -> Environment:

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
-from monitor.core.counts import Floats
+from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import Estimate, Interval, ShiftResult, Subject, Where
 from monitor.core.wording import and_more, clean, expected_words, title
 from monitor.evaluation.shift.findings import ShiftFinding
 from monitor.inference.selective import OperatingPoint
-from monitor.metrics.calibration import GapMatrix
 from monitor.metrics.class_tables import ClassTables
 from monitor.metrics.discrimination import OF_THE_RANGE
 from monitor.metrics.registry import METRICS, range_of
@@ -19,7 +18,7 @@ from monitor.recalibration.choice import choose
 from monitor.recalibration.score_map import METHODS
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport
-from monitor.report.detail import Detail
+from monitor.report.detail import TENTHS, Detail
 from monitor.report.expected import SHOWN
 from monitor.report.figures.boxes import box_text
 from monitor.report.figures.reliability import ReliabilityPoint
@@ -42,17 +41,15 @@ class Element:
 
     A text comes from this program. A name from the data is a :class:`~monitor.core.records.Subject`: each output
     escapes it, and shows the segment alone where it has one. An :class:`~monitor.core.records.Interval` is a value with
-    its limits; in a pair, a word follows them. ``numbers`` are the columns that are aligned on the right, ``whole``
-    other columns that are never wrapped, ``drawn`` columns whose characters need a fixed-width font. ``note`` says how
-    to read the table.
+    its limits; in a pair, a word follows them. ``columns`` has a letter for each column: l is a text, r a number
+    (on the right), w a text that is never wrapped, d characters that need a fixed-width font. ``note`` says how to read
+    the table.
     """
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
-    numbers: frozenset[int] = frozenset()
-    whole: frozenset[int] = frozenset()
-    drawn: frozenset[int] = frozenset()
+    columns: str = ""
     note: str = ""
 
 
@@ -91,7 +88,7 @@ def estimates(data: ReportData) -> Element:
     ]  # fmt: skip
     head = ("label", "state", "rows", *(words.metric_name(*key) for key in shown))
     note = "Debiased values of this window alone, with 95% intervals."
-    return Element("Estimates", head, tuple(rows), frozenset({2}), note=note)
+    return Element("Estimates", head, tuple(rows), f"llr{'l' * len(shown)}", note)
 
 
 def verdicts(report: SubjectReport) -> Element:
@@ -107,7 +104,7 @@ def verdicts(report: SubjectReport) -> Element:
     ]  # fmt: skip
     head = ("rule", "outcome", "reason", "value", "change", "limit", "p", "n", "verdict")
     note = "`calmon explain` with an id of the last column says why. p is adjusted for all that was tested."
-    return Element("Verdicts", head, tuple(rows), frozenset({3, 4, 5, 6, 7}), note=note)
+    return Element("Verdicts", head, tuple(rows), "lllrrrrrl", note)
 
 
 def maturity(data: ReportData) -> Element:
@@ -119,7 +116,7 @@ def maturity(data: ReportData) -> Element:
     ]
     head = ("label", "items", "with a truth", "in the end", "state")
     note = "What is provisional is judged again when truths come: calmon docs maturity"
-    return Element("Label maturity", head, tuple(rows), frozenset({1, 2}), note=note)
+    return Element("Label maturity", head, tuple(rows), "lrrll", note)
 
 
 def before_truth(data: ReportData) -> Element:
@@ -138,7 +135,7 @@ def before_truth(data: ReportData) -> Element:
         "window and had no truth at its end. They hold while scores mean what they meant in the baseline; where the "
         "newest judged windows have shown that they do not, the map is that of these windows."
     )
-    return Element("Before the truth (estimates)", head, tuple(rows), frozenset({1, 2}), note=note)
+    return Element("Before the truth (estimates)", head, tuple(rows), f"lrr{'l' * len(SHOWN)}", note)
 
 
 def segments(report: SubjectReport) -> Element:
@@ -149,7 +146,7 @@ def segments(report: SubjectReport) -> Element:
         rows.append((subject, f"{line.rows:,}", line.ece, line.roc_auc, words.number(line.correlation)))
     head = ("segment", "rows", "ECE", "ROC AUC", "correlation")
     note = "Correlation: of score and outcome; where it is low, scores say little."
-    return Element("By segment", head, tuple(rows), frozenset({1, 4}), note=note)
+    return Element("By segment", head, tuple(rows), "lrllr", note)
 
 
 def threshold(detail: Detail, target: float) -> Element:
@@ -161,7 +158,7 @@ def threshold(detail: Detail, target: float) -> Element:
         "these rows; people: what would be left to them; now: automate_at."
     )
     head = ("threshold", "acts alone", "people", "accuracy", "now")
-    return Element(f"Threshold for {words.share(target)} accuracy", head, rows, frozenset(range(5)), note=note)
+    return Element(f"Threshold for {words.share(target)} accuracy", head, rows, "rrrrr", note)
 
 
 def _threshold(point: OperatingPoint) -> tuple[str, str, str, str]:
@@ -185,7 +182,7 @@ def recalibration(detail: Detail) -> Element:
         if gain is not None and gain.after is not None:
             rows.append((method, (gain.after.ece, "chosen") if method == choice.method else gain.after.ece))
     note = "Of this window alone, on rows that no map had seen; a next step is of several: calmon docs recalibration"
-    return Element("Recalibration, before and after", ("method", "ECE"), tuple(rows), note=note)
+    return Element("Recalibration, before and after", ("method", "ECE"), tuple(rows), "ll", note)
 
 
 def boxes(detail: Detail) -> Element:
@@ -199,32 +196,25 @@ def boxes(detail: Detail) -> Element:
     note += "prediction. Items: rows, or what they represent by their weights. Outliers: those farther from the "
     note += "quartiles than 1.5 times the distance of these."
     head = ("", "items", " min  25%  50%  75%  max", f"0{'1':>{BOX_WIDTH - 1}}")
-    plain, whole, drawn = frozenset({1}), frozenset({0, 2}), frozenset({3})
-    return Element("Scores of right and wrong", head, tuple(rows), plain, whole=whole, drawn=drawn, note=note)
+    return Element("Scores of right and wrong", head, tuple(rows), "wrwd", note)
 
 
 def ranges(data: ReportData) -> Element:
     """The label x bin matrix over tenths of the scores, the same for every label, so that columns can be compared."""
-    matrix = data.ranges
-    if matrix is None or not matrix.labels:
-        return Element("", (), ())
-    place = {name: k for k, name in enumerate(matrix.labels)}
     rows: list[tuple[Cell, ...]] = [
-        (report.subject, *_range_cells(matrix, place[report.subject.name]))
-        for report in data.by_attention
-        if report.subject.name in place
+        (report.subject, *_gaps(report.detail.tenths)) for report in data.by_attention if report.detail.tenths
     ]
-    head = ("label", *(f"to {upper:.1f}" for upper in matrix.upper[0].tolist()))
+    head = ("label", *(f"to {k / TENTHS:.1f}" for k in range(1, TENTHS + 1)))
     note = (
         "Each column is a tenth of the scores: hit rate minus mean score in percentage points (rows). Negative: the "
         "scores are too high."
     )
-    return Element("Reliability by score range", head, tuple(rows), frozenset(range(1, len(head))), note=note)
+    return Element("Reliability by score range", head, tuple(rows), f"l{'r' * TENTHS}", note)
 
 
-def _range_cells(matrix: GapMatrix, k: int) -> list[str]:
-    pairs = zip(matrix.gap[k].tolist(), matrix.rows[k].tolist(), strict=True)
-    return ["–" if isnan(gap) else f"{words.points(gap)} ({words.size(n)})" for gap, n in pairs]
+def _gaps(bins: BinCounts) -> list[str]:
+    of_bins = zip(bins.w.tolist(), bins.rate.tolist(), bins.score.tolist(), bins.n.tolist(), strict=True)
+    return [f"{words.points(rate - score)} ({words.size(n)})" if w else "–" for w, rate, score, n in of_bins]
 
 
 def metrics(estimates: Iterable[Estimate]) -> Element:
@@ -241,7 +231,7 @@ def metrics(estimates: Iterable[Estimate]) -> Element:
             rows.append((words.metric_name(e.metric, e.where), *numbers, reading or ""))
     head = ("metric", "value", "interval", "textbook", "rows", "reading")
     note = "value: debiased; textbook: as its definition says. Every metric: calmon docs metrics"
-    return Element("All metrics", head, tuple(rows), frozenset({1, 2, 3, 4}), note=note)
+    return Element("All metrics", head, tuple(rows), "lrrrrl", note)
 
 
 def bins(points: Iterable[ReliabilityPoint], title: str = "Reliability") -> Element:
@@ -252,7 +242,7 @@ def bins(points: Iterable[ReliabilityPoint], title: str = "Reliability") -> Elem
         gap = words.number(p.rate - p.score, sign=True)
         rows.append((f"{p.lower:.4f} to {p.upper:.4f}", f"{p.n:,}", *numbers, gap))
     head = ("scores", "rows", "mean score", "hit rate", "interval", "gap")
-    return Element(title, head, tuple(rows), frozenset({1, 2, 3, 4, 5}))
+    return Element(title, head, tuple(rows), "lrrrrr")
 
 
 def risk_coverage(detail: Detail) -> Element:
@@ -270,7 +260,7 @@ def risk_coverage(detail: Detail) -> Element:
     head = ("from score", "acts alone", "of it wrong", "")
     note = "Rows from the highest score down."
     note += "" if curve.area is None else f" Area under the curve (AURC): {words.number(curve.area)}."
-    return Element("Risk and coverage", head, tuple(rows), frozenset({0, 1, 2}), note=note)
+    return Element("Risk and coverage", head, tuple(rows), "rrrl", note)
 
 
 def tables_of_classes(source: str, tables: ClassTables | None) -> tuple[Element, ...]:
@@ -300,7 +290,7 @@ def classes(source: str, tables: ClassTables) -> Element:
         rows.append((Subject(source, one.label), f"{place}", *shares, _weight(one.support)))
     head = ("label", "no.", "precision", "recall", "F1", "support")
     note = "By the highest-scored label of each item; support: how many items are truly of the label, by weight."
-    return Element("Classes", head, tuple(rows), frozenset(range(1, 6)), note=note)
+    return Element("Classes", head, tuple(rows), "lrrrrr", note)
 
 
 def certainty(tables: ClassTables) -> Element:
@@ -311,7 +301,7 @@ def certainty(tables: ClassTables) -> Element:
         rows.append((METRICS[one.measure].title, *[words.number(value) for value in values]))
     head = ("measure", "decisions", "scores (CM*)", "certain (V)", "uncertain (U)", "ratio")
     note = "ratio: V / (V + U) of the measure, its certainty ratio. docs/metrics.md#certainty_ratio"
-    return Element("Certainty by measure", head, tuple(rows), frozenset(range(1, 6)), note=note)
+    return Element("Certainty by measure", head, tuple(rows), "lrrrrr", note)
 
 
 def _matrix(
@@ -321,7 +311,7 @@ def _matrix(
     for place, (label, line) in enumerate(zip(tables.labels, matrix.tolist(), strict=True), start=1):
         rows.append((Subject(source, label), f"{place}", *["–" if isnan(value) else shown(value) for value in line]))
     head = ("label", "no.", *(f"{place}" for place in range(1, len(tables.labels) + 1)))
-    return Element(title, head, tuple(rows), frozenset(range(1, len(head))), note=note)
+    return Element(title, head, tuple(rows), f"l{'r' * (len(head) - 1)}", note)
 
 
 def _weight(value: float) -> str:

@@ -77,7 +77,7 @@ def _history(estimates: Sequence[Estimate], *, requested: bool) -> Element:
     title = f"{words.metric_name(first.metric, first.where)}, {windows[0].name} to {windows[-1].name}{omitted}"
     note = f"trend: one scale for all labels, {scale.low:.3g} to {scale.high:.3g}; change is of the windows shown"
     head = ("label", "trend", "last", "change", "95% interval", "n")
-    return Element(title, head, tuple(rows), frozenset({2, 3, 4, 5}), drawn=frozenset({1}), note=note)
+    return Element(title, head, tuple(rows), "ldrrrr", note)
 
 
 def _history_cells(series: Mapping[Window, Estimate], windows: Sequence[Window], scale: Scale) -> tuple[str, ...]:
@@ -141,10 +141,10 @@ def stories_view(stories: Sequence[LabelStory]) -> list[RenderableType]:
 def element_view(element: Element) -> list[RenderableType]:
     """One element as a table with its note below."""
     table = plain_table(title=element.title)
-    for place, name in enumerate(element.head):
+    for place, (name, kind) in enumerate(zip(element.head, element.columns, strict=True)):
         named = place == 0 and any(isinstance(row[0], Subject) and row[0].segment is None for row in element.rows)
-        whole = named or place in element.numbers | element.whole | element.drawn
-        table.add_column(name, justify="right" if place in element.numbers else "left", no_wrap=whole, overflow="fold")
+        is_whole = named or kind != "l"
+        table.add_column(name, justify="right" if kind == "r" else "left", no_wrap=is_whole, overflow="fold")
     for row in element.rows:
         table.add_row(*map(_cell, row))
     return [table, *([Text(element.note, style="dim")] if element.note else [])]

@@ -25,6 +25,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.windows import span, week
+from monitor.history.evaluations import GridNumber
 from monitor.report.data import ReportData, ReportNote, SubjectReport
 from monitor.report.detail import detail_of
 from monitor.report.figures.reliability import reliability_data
@@ -105,6 +106,15 @@ def estimates_of(subject: Subject, window: Window, counts: Counts, edges: Sequen
     ]
 
 
+def numbers_of(estimates: Sequence[Estimate]) -> list[GridNumber]:
+    """The estimates as the history has them for a trend."""
+    return [
+        GridNumber(e.subject.label, e.window.start, e.metric, e.where, e.interval.value, e.interval.low,
+                   e.interval.high, e.n)
+        for e in estimates
+    ]  # fmt: skip
+
+
 def verdict(estimate: Estimate, rule: Rule, baseline: float) -> Verdict:
     """The verdict of a rule without any statistics."""
     value = estimate.interval.value or 0.0
@@ -157,7 +167,9 @@ def history(story: Story, seed: int, weeks: Sequence[Window]) -> tuple[list[Esti
     report = SubjectReport(
         subject,
         told(story.label, current, now),
-        trend_data("ece", "all", estimates, verdicts, windows=weeks, baseline=base["ece", "all"], rules=RULES),
+        trend_data(
+            "ece", "all", numbers_of(estimates), verdicts, windows=weeks, baseline=base["ece", "all"], rules=RULES
+        ),
         current,
         reliability_data(bin_counts(by_week[now], edges), bin_counts(old, edges)),
         detail=detail_of(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 
-import numpy as np
 from markupsafe import Markup
 
-from monitor.core.counts import CELLS, Counts
+from monitor.core.counts import Counts, bin_counts, equal_width_edges
 from monitor.core.wording import count_of
 from monitor.metrics.names import EXPECTED
 from monitor.report import words
@@ -22,21 +20,10 @@ SIDE = 330.0
 BARS, FIFTHS = 20, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreBar:
-    """The rows of a week with scores in (low, high], how many came true, and the share of the other week's rows."""
-
-    low: float
-    high: float
-    rows: float
-    hits: float
-    other: float | None = None
-
-
 def scale_of_trend(trend: Trend) -> Scale:
     """The scale of one metric's windows, with their limits, its baseline and its thresholds."""
     drawn = [v for p in trend.points for v in (p.value, p.low, p.high)] + [p.value for p in trend.expected]
-    return scale_of(trend.metric, [*drawn, trend.baseline], [line.level for line in trend.thresholds])
+    return scale_of(trend.metric, [*drawn, trend.baseline], trend.limits.values())
 
 
 def trend_svg(trend: Trend, scale: Scale, label: str) -> Markup:
@@ -60,7 +47,7 @@ def trend_lines(trend: Trend, plot: Plot, at: Mapping[str, float], most: int = 5
     yield plot.area([(at[p.window], p.low, p.high) for p in trend.points])
     if trend.baseline is not None:
         yield plot.level(trend.baseline, "base")
-    yield from (plot.level(line.level, "limit") for line in trend.thresholds if line.level is not None)
+    yield from (plot.level(level, "limit") for level in trend.limits.values())
     look = "estimate" if trend.metric in EXPECTED else "value"
     yield plot.line([(at[p.window], p.value) for p in trend.points], look)
     yield plot.line([(at[p.window], p.value) for p in trend.expected], "estimate")
@@ -107,41 +94,25 @@ def _bin_words(point: ReliabilityPoint) -> str:
     )
 
 
-def score_bars(counts: Counts, other: Counts | None = None) -> tuple[ScoreBar, ...]:
-    """Rows by score in equal parts of [0, 1], by weight; a part includes its upper end, the first also 0.
+def histogram_svg(counts: Counts, other: Counts | None, automate_at: float, names: tuple[str, str]) -> Markup:
+    """The share of rows by score, by weight, those that came true at the bottom; a line for the other week.
 
-    >>> from monitor.core.counts import counts_from_rows
-    >>> [(bar.high, bar.hits) for bar in score_bars(counts_from_rows([0.0, 0.5, 0.9], [0, 1, 1])) if bar.rows]
-    [(0.05, 0.0), (0.5, 1.0), (0.9, 1.0)]
+    An upright line is at ``automate_at``.
     """
-    rows, hits = _by_part(counts, counts.w), _by_part(counts, counts.wy)
-    other_rows = None if other is None else _by_part(other, other.w)
-    total = sum(other_rows or ()) or 1.0
-    return tuple(
-        ScoreBar(k / BARS, (k + 1) / BARS, rows[k], hits[k], None if other_rows is None else other_rows[k] / total)
-        for k in range(BARS)
-    )
-
-
-def _by_part(counts: Counts, weights: np.ndarray) -> list[float]:
-    part = np.maximum(-(-counts.cell * BARS // CELLS) - 1, 0)
-    return [float(v) for v in np.bincount(part, weights=weights, minlength=BARS)[:BARS]]
-
-
-def histogram_svg(bars: Sequence[ScoreBar], automate_at: float, names: tuple[str, str]) -> Markup:
-    """Rows by score, those that came true at the bottom; lines for the other week and, upright, ``automate_at``."""
-    total = sum(bar.rows for bar in bars) or 1.0
-    most = max([*(bar.rows / total for bar in bars), *(bar.other or 0.0 for bar in bars)]) or 1.0
-    plot = Plot(42.0, 12.0, SIDE - 54.0, SIDE - 54.0, 0.0, 1.0, 0.0, most * 1.05)
-    marks = ticks(0.0, most * 1.05, 5)
+    edges = equal_width_edges(BARS)
+    bins, then = bin_counts(counts, edges), None if other is None else bin_counts(other, edges).w
+    total = float(bins.w.sum()) or 1.0
+    beside = [] if then is None else (then / (then.sum() or 1.0)).tolist()
+    most = 1.05 * (max([float(bins.w.max()) / total, *beside]) or 1.0)
+    plot = Plot(42.0, 12.0, SIDE - 54.0, SIDE - 54.0, 0.0, 1.0, 0.0, most)
+    marks = ticks(0.0, most, 5)
     parts = [plot.y_axis(marks, [f"{100 * v:g}%" for v in marks])]
-    for bar in bars:
-        title = f"scores {bar.low:.2f} to {bar.high:.2f}: {bar.rows:,.0f} rows, {bar.hits:,.0f} came true"
-        inner = (bar.high - bar.low) * 0.08
-        left, right = bar.low + inner, bar.high - inner
-        parts.append(plot.box(left, right, 0.0, bar.hits / total, "bar1", title))
-        parts.append(plot.box(left, right, bar.hits / total, bar.rows / total, "bar2", title))
-    steps = [(x, bar.other) for bar in bars if bar.other is not None for x in (bar.low, bar.high)]
+    for k, (rows, hits) in enumerate(zip(bins.w.tolist(), bins.wy.tolist(), strict=True)):
+        title = f"scores {k / BARS:.2f} to {(k + 1) / BARS:.2f}: {rows:,.0f} rows, {hits:,.0f} came true"
+        left, right = (k + 0.08) / BARS, (k + 0.92) / BARS
+        parts.append(plot.box(left, right, 0.0, hits / total, "bar1", title))
+        parts.append(plot.box(left, right, hits / total, rows / total, "bar2", title))
+    steps = [(x / BARS, share) for k, share in enumerate(beside) for x in (k, k + 1)]
     parts += [plot.line(steps, "base")] if steps else []
     parts.append(plot.upright(automate_at, "chosen"))
     parts.append(plot.x_axis(FIFTHS, [f"{v:g}" for v in FIFTHS]))

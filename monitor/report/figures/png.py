@@ -106,9 +106,8 @@ def _draw_trend(axes: Axes, trend: Trend) -> None:
     axes.fill_between(places, low, high, color=BLUE, alpha=0.18, linewidth=0)
     breaches = [(i, p.value) for i, p in enumerate(trend.points) if p.breach and p.value is not None]
     axes.plot([i for i, _ in breaches], [v for _, v in breaches], "D", color=VERMILION, markersize=6, label="breach")
-    for line in trend.thresholds:
-        if line.level is not None:
-            axes.axhline(line.level, color=VERMILION, linewidth=1, linestyle=":", label="threshold")
+    for level in trend.limits.values():
+        axes.axhline(level, color=VERMILION, linewidth=1, linestyle=":", label="threshold")
     if trend.baseline is not None:
         axes.axhline(trend.baseline, color=GREY, linewidth=1, linestyle="--", label="baseline")
     shown = list(places)[:: max(1, -(-len(trend.points) // _TICKS))]

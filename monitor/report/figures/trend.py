@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from monitor.config.model import Condition, Rule
-from monitor.core.records import Estimate, Interval, Subject, Verdict, Where, Window
+from monitor.config.model import Rule
+from monitor.core.records import Subject, Verdict, Where, Window
+from monitor.history.evaluations import GridNumber
 from monitor.history.store import Store
-
-_NOTHING = Interval(None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class TrendPoint:
-    """One window of a trend. Numbers are None where the window has no such estimate.
+    """One window of a trend. Numbers are None, and ``n`` is 0, where the window has no such estimate.
 
-    ``start`` is the window's start (time zone aware), ``verdicts`` are the ids of the breaches.
+    ``start`` is the window's start (time zone aware), ``breach`` whether a rule on the metric was in breach.
     """
 
     window: str
@@ -28,112 +26,85 @@ class TrendPoint:
     high: float | None
     n: int
     breach: bool
-    verdicts: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ThresholdLine:
-    """One rule's threshold as a level on the metric's own axis.
-
-    For ``increase`` the level is baseline + threshold, for ``decrease`` baseline - threshold; None without a baseline.
-    """
-
-    rule: str
-    condition: Condition
-    threshold: float
-    level: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Trend:
     """One metric of one subject over one population, oldest window first.
 
-    ``expected`` are estimates before the truth of the same metric, window by window, where there are any.
+    ``limits`` are the levels of rules by name, on the metric's own axis: baseline + threshold for ``increase``,
+    baseline - threshold for ``decrease``; a rule that compares has none without a baseline. ``expected`` are estimates
+    before the truth of the same metric, window by window, where there are any.
     """
 
     metric: str
     where: Where
     points: tuple[TrendPoint, ...]
     baseline: float | None = None
-    thresholds: tuple[ThresholdLine, ...] = ()
+    limits: Mapping[str, float] = field(default_factory=dict)
     expected: tuple[TrendPoint, ...] = ()
-
-    @property
-    def values(self) -> tuple[float | None, ...]:
-        """The debiased value of each window."""
-        return tuple(point.value for point in self.points)
-
-    @property
-    def last(self) -> TrendPoint | None:
-        """The newest window."""
-        return self.points[-1] if self.points else None
-
-    @property
-    def levels(self) -> str:
-        """The levels of its rules by name, in full."""
-        return "; ".join(f"{line.rule} {line.level}" for line in self.thresholds if line.level is not None)
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to draw."""
-        return all(value is None for value in self.values)
+        return all(point.value is None for point in self.points)
+
+    @property
+    def begun(self) -> Trend:
+        """The same from its first window with an estimate on; the newest window is shown in any case."""
+        first = next((place for place, point in enumerate(self.points) if point.n), -1)
+        return replace(self, points=self.points[first:])
 
 
-def stored_trend(
+def stored_trends(
     store: Store,
     subject: Subject,
-    metric: str,
-    where: Where,
-    verdicts: Iterable[Verdict],
+    series: Collection[tuple[str, Where]],
+    verdicts: Sequence[Verdict],
     *,
     windows: Sequence[Window],
-    baseline: float | None,
+    baseline: Callable[[str, Where], float | None],
     rules: Sequence[Rule],
-) -> Trend:
-    """The trend of one subject from its stored estimates; it begins with the first of ``windows`` that has one.
+) -> list[Trend]:
+    """The trend of each of ``series`` of one subject, from its stored estimates.
 
-    ``windows`` are of one schedule, oldest first, and the last is shown in any case.
+    ``windows`` are of one schedule, oldest first; ``baseline`` is the value of a series in the baseline.
     """
-    known = store.estimates(
-        metric=metric, where=where, schedule=windows[-1].schedule, source=subject.source, label=subject.label,
-        between=(windows[0].start, windows[-1].start),
-    )  # fmt: skip
-    mine = [estimate for estimate in known if estimate.subject == subject]
-    first = min((estimate.window.start for estimate in mine), default=windows[-1].start)
-    shown = [window for window in windows if window.start >= first]
-    return trend_data(metric, where, mine, verdicts, windows=shown, baseline=baseline, rules=rules)
+    starts, schedule = [window.start for window in windows], windows[-1].schedule
+    numbers = store.grid_numbers(starts, subject.source, [subject.label], series, schedule=schedule)
+    return [
+        trend_data(*each, numbers, verdicts, windows=windows, baseline=baseline(*each), rules=rules) for each in series
+    ]
 
 
 def trend_data(
     metric: str,
     where: Where,
-    estimates: Iterable[Estimate],
+    numbers: Iterable[GridNumber],
     verdicts: Iterable[Verdict],
     *,
     windows: Sequence[Window],
     baseline: float | None = None,
     rules: Sequence[Rule] = (),
 ) -> Trend:
-    """The trend of one subject; ``estimates`` and ``verdicts`` are that subject's, in any order.
+    """The trend of one subject; ``numbers`` and ``verdicts`` are that subject's, in any order.
 
     There is a point for each of ``windows``, also where nothing was estimated, so that a gap in the
     history is a gap in the figure. ``rules`` are those that apply to the subject; the ones on
     another metric or population are left out.
     """
-    known = {e.window.start: e for e in estimates if (e.metric, e.where) == (metric, where)}
-    breaches: dict[datetime, list[str]] = defaultdict(list)
-    for verdict in verdicts:
-        if (verdict.metric, verdict.where, verdict.outcome) == (metric, where, "breach"):
-            breaches[verdict.window.start].append(verdict.id)
+    known = {row.window_start: row for row in numbers if (row.metric, row.population) == (metric, where)}
+    judged = (metric, where, "breach")
+    breaches = {v.window.start for v in verdicts if (v.metric, v.where, v.outcome) == judged}
     points = []
-    for window in sorted(windows):
-        found, ids = known.get(window.start), tuple(sorted(breaches[window.start]))
-        limits, n = (_NOTHING, 0) if found is None else (found.interval, found.n)
-        points.append(TrendPoint(window.name, window.start, limits.value, limits.low, limits.high, n, bool(ids), ids))
-    thresholds = []
+    for window in windows:
+        row = known.get(window.start)
+        measured = (None, None, None, 0) if row is None else (row.value, row.low, row.high, row.n)
+        points.append(TrendPoint(window.name, window.start, *measured, window.start in breaches))
+    limits = {}
     for rule in (rule for rule in rules if (rule.metric, rule.where) == (metric, where)):
-        change = rule.threshold if rule.condition == "increase" else -rule.threshold
-        moved = None if baseline is None else baseline + change
-        level = moved if rule.compares else rule.threshold
-        thresholds.append(ThresholdLine(rule.id, rule.condition, rule.threshold, level))
-    return Trend(metric, where, tuple(points), baseline, tuple(thresholds))
+        if not rule.compares:
+            limits[rule.id] = rule.threshold
+        elif baseline is not None:
+            limits[rule.id] = baseline + (rule.threshold if rule.condition == "increase" else -rule.threshold)
+    return Trend(metric, where, tuple(points), baseline, limits)

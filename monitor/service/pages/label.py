@@ -24,7 +24,7 @@ from monitor.report.data import AS_A_WHOLE
 from monitor.report.expected import MEASURED, sentence
 from monitor.report.explanation import Explanation, explain
 from monitor.report.figures.label_trend import LabelEvent, Span, label_trend
-from monitor.report.figures.panels import histogram_svg, reliability_svg, score_bars
+from monitor.report.figures.panels import histogram_svg, reliability_svg
 from monitor.report.figures.reliability import Reliability, reliability_beside
 from monitor.report.figures.trend import Trend
 from monitor.report.tables import shift_sentence
@@ -55,23 +55,23 @@ def make(context: PageContext) -> PageContent:
     explained, events, reliability = _explained(history), _events(history), _reliability(history)
     trend = _trend_of(history, explained, story)
     name, other = history.other
-    bars = () if history.counts is None else score_bars(history.counts, other)
+    counts, automate_at = history.counts, history.automate_at
     path = label_path(subject.source, subject.label)
     values: dict[str, Any] = {
         "subject": subject, "week": week, "weeks": [window.name for window in weeks], "against": name,
         "range": context.range_name(), "ranges": RANGES, "story": story, "people": people_words,
-        "automate_at": history.automate_at, "has_scores": history.has_scores, "trend": trend, "trends": history.trends,
+        "automate_at": automate_at, "has_scores": history.has_scores, "trend": trend, "trends": history.trends,
         "drawn": Markup() if trend is None else _drawn(history, trend, events), "events": events[::-1],
         "reliability": reliability,
         "drawn_reliability": reliability and reliability_svg(reliability, (week.name, name), RELIABILITY_SIDE),
-        "drawn_scores": bars and histogram_svg(bars, history.automate_at, (week.name, name)),
+        "drawn_scores": counts and histogram_svg(counts, other, automate_at, (week.name, name)),
         "items": f"{path.replace('label', 'items', 1)}{'&' if '?' in path else '?'}week={week.name}",
         "explained": explained, "documents": documents.pages(),
         "segments": _segments(history), "shifts": history.shifts[0], "shift_sentence": shift_sentence(*history.shifts),
         "shifted": [each.result for each in history.shifts[1]], "drift": history.drift,
         "before_truth": sentence(e for e in history.estimates if e.subject == subject), "truths": _truths(history),
-        "removed": history.counts is None and history.counts_removed,
-        "from_scores": [] if history.counts is None else from_scores(history.counts, [history.automate_at]),
+        "removed": counts is None and history.counts_removed,
+        "from_scores": [] if counts is None else from_scores(counts, [automate_at]),
     }  # fmt: skip
     tables = {
         "trend": lambda: _trend_table(history.trends),
@@ -204,11 +204,12 @@ def _timeline_event(event: TimelineEvent) -> LabelEvent:
 
 def _incident_events(incident: Incident, root: str) -> Iterator[LabelEvent]:
     link = f"{root}incidents/{incident.id}"
-    yield LabelEvent(incident.opened_at, "incident", f"{incident.reason.replace('_', ' ')}: opened", "", link)
-    if incident.acknowledged_at is not None:
-        yield LabelEvent(incident.acknowledged_at, "incident", "acknowledged", incident.acknowledged_by or "", link)
-    if incident.resolved_at is not None:
-        yield LabelEvent(incident.resolved_at, "incident", "resolved", incident.resolved_by or "", link)
+    happened = (
+        (incident.opened_at, f"{incident.reason.replace('_', ' ')}: opened", ""),
+        (incident.acknowledged_at, "acknowledged", incident.acknowledged_by),
+        (incident.resolved_at, "resolved", incident.resolved_by),
+    )
+    yield from (LabelEvent(at, "incident", text, by or "", link) for at, text, by in happened if at is not None)
 
 
 # One week
@@ -239,11 +240,15 @@ def _segment_numbers(history: LabelHistory, shown: Sequence[Window]) -> Sequence
 
 def _trend_table(trends: Sequence[Trend]) -> Table:
     beside = [Trend(*MEASURED[t.metric, t.where], t.expected) for t in trends if t.expected]
-    records = [{"trend": trend, "point": point} for trend in (*trends, *beside) for point in trend.points]
+    records = [
+        {"trend": trend, "point": point, "levels": "; ".join(f"{rule} {level}" for rule, level in trend.limits.items())}
+        for trend in (*trends, *beside)
+        for point in trend.points
+    ]
     return Table.of(
         records, "week=point.window", "start=point.start", "metric=trend.metric", "where=trend.where",
         "value=point.value", "low=point.low", "high=point.high", "n=point.n", "breach=point.breach",
-        "baseline=trend.baseline", "thresholds=trend.levels",
+        "baseline=trend.baseline", "thresholds=levels",
     )  # fmt: skip
 
 

@@ -12,14 +12,14 @@ from monitor.config.rule_sources import rules_on
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts
 from monitor.core.page_paths import drift_file, drift_path
-from monitor.core.records import Estimate, Interval, ShiftResult, Subject, Verdict, Where, Window
+from monitor.core.records import Estimate, ShiftResult, Subject, Verdict, Where, Window
 from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
 from monitor.metrics.registry import METRICS
 from monitor.report.compared_baseline import ComparedBaseline, compared_baseline
 from monitor.report.expected import MEASURED
-from monitor.report.figures.trend import Trend, trend_data
+from monitor.report.figures.trend import Trend, stored_trends
 from monitor.service.pages.base import PageContext
 from monitor.service.problems import ProblemReason, RequestRefused
 
@@ -114,25 +114,15 @@ class LabelHistory:
         watched: list[Series] = [(metric, where) for metric, where in named if metric is not None and metric in METRICS]
         series = list(dict.fromkeys((*(STANDARD if self.has_scores else OF_NUMBERS), *watched)))
         beside = [MEASURED[each] for each in series if each in MEASURED]
-        at = {window.start: window for window in self.windows}
-        source, label = self.about
-        found = self.store.grid_numbers(list(at), source, [label], [*series, *beside], schedule="weekly")
-        estimates = [
-            Estimate(
-                self.subject, at[row.window_start], row.metric, row.population,
-                Interval(row.value, row.low, row.high, None), row.n, 0.0,
-            )
-            for row in found
-        ]  # fmt: skip
         verdicts, compared = self.verdicts, self.compared
-        trends = [
-            trend_data(
-                *each, estimates, verdicts, windows=self.windows, rules=self.rules,
-                baseline=None if compared is None else compared.value(*each, verdicts),
-            )
-            for each in series
-        ]  # fmt: skip
-        return [_with_expected(trend, estimates, self.windows) for trend in trends if not trend.empty]
+        stored = stored_trends(
+            self.store, self.subject, dict.fromkeys((*series, *beside)), verdicts, windows=self.windows,
+            rules=self.rules,
+            baseline=lambda metric, where: None if compared is None else compared.value(metric, where, verdicts),
+        )  # fmt: skip
+        found = {(trend.metric, trend.where): trend for trend in stored if not trend.empty}
+        expected = {of: found[known].points for of, known in MEASURED.items() if known in found}
+        return [replace(found[each], expected=expected.get(each, ())) for each in series if each in found]
 
     @cached_property
     def counts(self) -> Counts | None:
@@ -181,12 +171,3 @@ class LabelHistory:
         """The address of the page on features of its source; "" where no run of the week shown kept one."""
         kept = self.context.settings.report_dir / "weekly" / self.week.name / drift_file(self.subject.source)
         return drift_path(self.subject.source, self.week.name) if kept.is_file() else ""
-
-
-def _with_expected(trend: Trend, estimates: Sequence[Estimate], windows: Sequence[Window]) -> Trend:
-    """The trend with the estimates before the truth that are drawn beside it."""
-    beside = MEASURED.get((trend.metric, trend.where))
-    if beside is None:
-        return trend
-    found = trend_data(*beside, estimates, (), windows=windows)
-    return trend if found.empty else replace(trend, expected=found.points)

@@ -119,4 +119,4 @@ def test_a_breach_says_how_it_was_and_how_it_is() -> None:
 
 def test_the_threshold_is_drawn_below_the_baseline() -> None:
     trend = trend_data("roc_auc", "all", [], [], windows=[WEEK], baseline=0.9, rules=[rule_of("roc_auc")])
-    assert [line.level for line in trend.thresholds] == [pytest.approx(0.87)]
+    assert list(trend.limits.values()) == [pytest.approx(0.87)]

@@ -1,12 +1,11 @@
-"""The risk-coverage curve of a report, and the matrices by label."""
+"""The risk-coverage curve of a report, and costs."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_width_edges
-from monitor.metrics.calibration import gap_matrix
+from monitor.core.counts import Counts, counts_from_rows
 from monitor.metrics.cost import Costs
 from monitor.metrics.registry import METRICS
 from monitor.report.figures.curves import risk_coverage_data
@@ -43,21 +42,6 @@ def test_the_marked_threshold_is_the_decision_in_force() -> None:
     unmarked = risk_coverage_data(counts)
     assert unmarked is not None
     assert unmarked.chosen is None
-
-
-def test_a_matrix_of_gaps_has_a_row_a_label_and_nothing_where_no_row_is() -> None:
-    over = counts_from_rows([0.9] * 10 + [0.2] * 10, [1] * 5 + [0] * 5 + [1] * 2 + [0] * 8)
-    found = gap_matrix(
-        {"billing": bin_counts(over, equal_width_edges(4)), "spam": bin_counts(over, equal_width_edges(2))}
-    )
-    assert found.labels == ("billing", "spam")
-    np.testing.assert_allclose(found.gap, [[0, np.nan, np.nan, -0.4], [0, -0.4, np.nan, np.nan]], atol=1e-12)
-    assert found.rows.tolist() == [[10, 0, 0, 10], [10, 10, 0, 0]]
-    np.testing.assert_allclose(found.upper, [[0.25, 0.5, 0.75, 1.0], [0.5, 1.0, np.nan, np.nan]])
-
-
-def test_a_matrix_of_no_label_is_empty() -> None:
-    assert gap_matrix({}).gap.shape == (0, 0)
 
 
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])

@@ -17,7 +17,7 @@ from monitor.report.figures.panels import point_words, trend_svg
 from monitor.report.figures.reliability import reliability_data
 from monitor.report.figures.scale import BARS, Scale, sparkline
 from monitor.report.figures.trend import Trend, trend_data
-from tests.fakes.report_data import RULES, STORIES, Story, history, windows
+from tests.fakes.report_data import RULES, STORIES, Story, history, numbers_of, windows
 
 SPANS = windows(26)
 
@@ -58,7 +58,8 @@ def test_a_sparkline_on_a_given_scale_clips_what_lies_outside() -> None:
 
 
 def test_events_have_their_names_above_the_trend_as_long_as_there_is_room_and_a_line_each() -> None:
-    trend = trend_data("ece", "all", *history(STORIES[1], 101, SPANS)[:2], windows=SPANS, rules=RULES)
+    estimates, verdicts, _ = history(STORIES[1], 101, SPANS)
+    trend = trend_data("ece", "all", numbers_of(estimates), verdicts, windows=SPANS, rules=RULES)
     at, end = SPANS[3].start, SPANS[-1].end
     crowded = [
         LabelEvent(at + timedelta(hours=k), "version", f"told {k}", number=2 + k, name=f"version 2.{k}")
@@ -75,28 +76,28 @@ def test_a_trend_has_a_point_for_every_window_also_where_nothing_was_estimated()
     trend = report.trend
     assert trend is not None
     assert [point.window for point in trend.points] == [window.name for window in SPANS]
-    assert [k for k, value in enumerate(trend.values) if value is None] == [12, 13]
+    assert [k for k, value in enumerate(p.value for p in trend.points) if value is None] == [12, 13]
 
 
 def test_an_increase_threshold_is_above_the_baseline_and_a_level_where_it_is() -> None:
     level = Rule(id="level", metric="ece", condition="above", threshold=0.08)
     trend = trend_data("ece", "all", [], [], windows=SPANS, baseline=0.03, rules=(*RULES, level))
-    assert [(line.rule, line.level) for line in trend.thresholds] == [("ece-increase", 0.05), ("level", 0.08)]
+    assert trend.limits == {"ece-increase": 0.05, "level": 0.08}
 
 
 def test_an_increase_threshold_without_a_baseline_has_no_level_and_is_not_drawn() -> None:
     trend = trend_data("ece", "all", [], [], windows=SPANS, rules=RULES)
-    assert [line.level for line in trend.thresholds] == [None]
+    assert trend.limits == {}
     assert 'class="limit"' not in trend_svg(trend, UNIT, "ECE")
 
 
-def test_a_breach_marks_its_window_only_and_carries_the_verdict() -> None:
+def test_a_breach_marks_its_window_only() -> None:
     _, verdicts, report = history(STORIES[1], 101, SPANS)
     trend = report.trend
     assert trend is not None
-    wanted = {v.window.name: (v.id,) for v in verdicts if v.metric == "ece" and v.outcome == "breach"}
+    wanted = {v.window.name for v in verdicts if v.metric == "ece" and v.outcome == "breach"}
     assert wanted
-    assert {point.window: point.verdicts for point in trend.points if point.breach} == wanted
+    assert {point.window for point in trend.points if point.breach} == wanted
 
 
 def test_reliability_points_are_bin_means_with_exact_binomial_intervals() -> None:
@@ -145,7 +146,7 @@ def test_a_baseline_on_other_edges_is_refused() -> None:
 
 def test_estimates_of_another_population_do_not_enter_a_trend() -> None:
     estimates, _, _ = history(STORIES[0], 100, SPANS)
-    trend = trend_data("overconfidence", "all", estimates, [], windows=SPANS)
+    trend = trend_data("overconfidence", "all", numbers_of(estimates), [], windows=SPANS)
     assert trend.empty
     assert Subject("tickets", "account") == estimates[0].subject
     assert trend.points[0].start == datetime(2026, 5, 18, tzinfo=UTC)

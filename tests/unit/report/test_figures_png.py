@@ -14,7 +14,7 @@ from matplotlib import image
 from monitor.core.counts import bin_counts, counts_from_rows
 from monitor.report.figures.png import DPI, SIZE, incident_png
 from monitor.report.figures.reliability import Reliability, reliability_data
-from monitor.report.figures.trend import ThresholdLine, Trend, TrendPoint
+from monitor.report.figures.trend import Trend, TrendPoint
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 
@@ -33,7 +33,7 @@ def trend(count: int) -> Trend:
                    None if i == 2 else i / 100, None if i == 2 else 0.04 + i / 100, 900, i == count - 1)
         for i in range(count)
     )  # fmt: skip
-    return Trend("ece", "all", points, 0.02, (ThresholdLine("r", "increase", 0.02, 0.04),))
+    return Trend("ece", "all", points, 0.02, {"r": 0.04})
 
 
 @pytest.mark.parametrize(("with_bins", "count"), [(True, 26), (True, 1), (False, 8), (True, 0)])

@@ -113,7 +113,7 @@ def test_the_baseline_line_is_the_number_the_verdict_compared_with(store: Store)
     assert trend is not None
     assert verdict.baseline is not None
     assert trend.baseline == verdict.baseline
-    assert trend.thresholds[0].level == verdict.baseline + 0.02
+    assert trend.limits["ece-increase"] == verdict.baseline + 0.02
 
 
 def test_the_reliability_diagram_is_on_the_edges_of_the_baseline(store: Store) -> None:
