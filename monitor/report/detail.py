@@ -16,7 +16,7 @@ from monitor.metrics.registry import METRICS
 from monitor.metrics.top_k import RANKS
 from monitor.recalibration.gain import METRIC_OF, Gain, gains_of
 from monitor.recalibration.score_map import Method
-from monitor.report.figures.boxes import ScoreBoxes, score_boxes
+from monitor.report.figures.boxes import FiveNumbers, score_boxes
 from monitor.report.figures.curves import Curve, risk_coverage_data
 from monitor.report.figures.reliability import Reliability, reliability_data
 
@@ -40,7 +40,7 @@ class Detail:
     gains: Mapping[Method, Gain] = field(default_factory=dict)
     operating: OperatingPoint | None = None
     risk_coverage: Curve | None = None
-    boxes: ScoreBoxes = field(default_factory=ScoreBoxes)
+    boxes: Mapping[str, FiveNumbers] = field(default_factory=dict)
     classes: ClassTables | None = None
     ranks: Mapping[int, Reliability] = field(default_factory=dict)
     tenths: BinCounts | None = None

@@ -74,7 +74,7 @@ def detail_document(detail: Detail) -> dict[str, Any]:
         "automate_at": detail.automate_at,
         "threshold": point and asdict(point) | {"to_people": point.to_people},
         "risk_coverage": detail.risk_coverage and asdict(detail.risk_coverage),
-        "scores": asdict(detail.boxes),
+        "scores": {name: box and asdict(box) for name in ("right", "wrong") for box in [detail.boxes.get(name)]},
         "recalibration": methods,
         "top_k": {str(k): [asdict(point) for point in one.points] for k, one in detail.ranks.items()},
         "classes": detail.classes and classes_document(detail.classes),

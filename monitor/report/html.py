@@ -40,7 +40,7 @@ def html_report(data: ReportData) -> str:
 
 def page(template: str, **values: Any) -> str:
     """A template of this package with the style sheet of all pages."""
-    style = Markup(template_text("report.css"))  # noqa: S704 - a file of this package
+    style = Markup((files("monitor.report") / "templates" / "report.css").read_text("utf-8"))  # noqa: S704 - our file
     return environment().get_template(template).render(style=style, policy=POLICY, **values)
 
 
@@ -88,8 +88,3 @@ def environment() -> Environment:
     found.tests["interval"] = lambda cell: isinstance(cell, Interval)
     found.tests["marked"] = lambda cell: isinstance(cell, tuple)
     return found
-
-
-def template_text(name: str) -> str:
-    """A file of the package's templates as it is."""
-    return (files("monitor.report") / "templates" / name).read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ from math import isnan
 
 from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import Estimate, Interval, ShiftResult, Subject, Where
-from monitor.core.wording import and_more, clean, expected_words, title
+from monitor.core.wording import and_more, clean, count_of, expected_words, title
 from monitor.evaluation.shift.findings import ShiftFinding
 from monitor.inference.selective import OperatingPoint
 from monitor.metrics.class_tables import ClassTables
@@ -188,7 +188,7 @@ def recalibration(detail: Detail) -> Element:
 def boxes(detail: Detail) -> Element:
     """The scores of right and of wrong decisions: five numbers each, and the box between 0 and 1."""
     rows = []
-    for name, box in detail.boxes.named:
+    for name, box in detail.boxes.items():
         scores = " ".join(f"{score:.2f}" for score in box.scores)
         scores += f"\n{box.outlying:,.0f} outliers" if box.outlying else ""
         rows.append((name, f"{box.weight:,.0f}", scores, box_text(box, BOX_WIDTH)))
@@ -336,13 +336,9 @@ def shift_sentence(shifts: Sequence[ShiftResult], found: Sequence[ShiftFinding])
     if not tests:
         return ""
     if not found:
-        return f"No shift found in {_tests(len(tests))}."
+        return f"No shift found in {count_of(len(tests), 'test')}."
     named = and_more([_named(each.result) for each in found], NAMED)
-    return f"Shift found in {len(found)} of {_tests(len(tests))}: {named}."
-
-
-def _tests(number: int) -> str:
-    return "1 test" if number == 1 else f"{number:,} tests"
+    return f"Shift found in {len(found)} of {count_of(len(tests), 'test')}: {named}."
 
 
 def _named(shift: ShiftResult) -> str:

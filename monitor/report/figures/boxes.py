@@ -41,22 +41,10 @@ class FiveNumbers:
         return self.least, self.lower, self.median, self.upper, self.largest
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreBoxes:
-    """The scores of right and of wrong decisions; None: there are none."""
+def score_boxes(counts: Counts) -> dict[str, FiveNumbers]:
+    """The scores of "right" and of "wrong" decisions; one without any is left out.
 
-    right: FiveNumbers | None = None
-    wrong: FiveNumbers | None = None
-
-    @property
-    def named(self) -> tuple[tuple[str, FiveNumbers], ...]:
-        """The boxes that are not None, with their names."""
-        pairs = (("right", self.right), ("wrong", self.wrong))
-        return tuple((name, box) for name, box in pairs if box is not None)
-
-
-def score_boxes(counts: Counts) -> ScoreBoxes:
-    """The five numbers of the rows of the risk-coverage curve (:func:`~monitor.metrics.selective.looked_at`).
+    Looked at are the rows of the risk-coverage curve (:func:`~monitor.metrics.selective.looked_at`).
 
     A quartile is the lowest score with at least that share of rows at or below it (the inverse of the distribution
     function, definition 1 of Hyndman & Fan 1996). Scores are those of cells, with four digits. A soft outcome is
@@ -64,12 +52,13 @@ def score_boxes(counts: Counts) -> ScoreBoxes:
 
     >>> from monitor.core.counts import counts_from_rows
     >>> found = score_boxes(counts_from_rows([0.6, 0.7, 0.8, 0.9, 0.55], [1, 1, 1, 1, 0]))
-    >>> found.right.scores, found.wrong.scores, found.right.weight
+    >>> found["right"].scores, found["wrong"].scores, found["right"].weight
     ((0.6, 0.6, 0.7, 0.8, 0.9), (0.55, 0.55, 0.55, 0.55, 0.55), 4.0)
     """
     cells = looked_at(counts).by_cell()
     right = np.clip(cells.wy, 0.0, cells.w)
-    return ScoreBoxes(_five(cells.cell, right), _five(cells.cell, cells.w - right))
+    boxes = {"right": _five(cells.cell, right), "wrong": _five(cells.cell, cells.w - right)}
+    return {name: box for name, box in boxes.items() if box is not None}
 
 
 def _five(cell: Ints, weight: Floats) -> FiveNumbers | None:

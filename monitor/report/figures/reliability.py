@@ -34,7 +34,6 @@ class Reliability:
 
     points: tuple[ReliabilityPoint, ...]
     baseline: tuple[ReliabilityPoint, ...] = ()
-    confidence: float = 0.95
 
     @property
     def rows(self) -> int:
@@ -66,7 +65,7 @@ def reliability_data(bins: BinCounts, baseline: BinCounts | None = None, *, conf
     if baseline is not None and not np.array_equal(bins.upper, baseline.upper):
         raise ValueError("the window and its baseline have other bin edges; bin both on the same")
     then = () if baseline is None else _points(baseline, confidence)
-    return Reliability(_points(bins, confidence), then, confidence)
+    return Reliability(_points(bins, confidence), then)
 
 
 def reliability_beside(

@@ -105,15 +105,14 @@ class Plot:
         path = f"M{number(self.x(x))} {number(self.y(y) - 4.5)}l4.5 4.5l-4.5 4.5l-4.5 -4.5z"
         return f'<path class="breach" d="{path}"><title>{escape(title)}</title></path>'
 
-    def box(self, x0: float, x1: float, y0: float, y1: float, look: str, title: str = "") -> str:
-        """A filled box between two x and two y."""
+    def box(self, x0: float, x1: float, y0: float, y1: float, look: str, title: str) -> str:
+        """A filled box between two x and two y, with its text."""
         left, right = sorted((self.x(x0), self.x(x1)))
         top, bottom = sorted((self.y(y0), self.y(y1)))
         at = f'x="{number(left)}" y="{number(top)}" width="{number(right - left)}" height="{number(bottom - top)}"'
-        title_element = f"<title>{escape(title)}</title>" if title else ""
-        return f'<rect class="{look}" {at}>{title_element}</rect>'
+        return f'<rect class="{look}" {at}><title>{escape(title)}</title></rect>'
 
-    def bar(self, x0: float, x1: float, look: str, title: str = "") -> str:
+    def bar(self, x0: float, x1: float, look: str, title: str) -> str:
         """A box of the whole height."""
         return self.box(x0, x1, self.y0, self.y1, look, title)
 

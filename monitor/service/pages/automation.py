@@ -12,6 +12,7 @@ from monitor.history.values import ANY
 from monitor.report.csv_table import Table
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.service.pages.work import Work, steps_of, work_by_month
+from monitor.story.gather import LOOKS_BACK
 from monitor.story.switch import SwitchStory
 
 SPANS = {"13": 13, "26": 26, "52": 52}
@@ -63,7 +64,8 @@ def _likely(lines: Sequence[SwitchTableRow], source: str, label: str) -> str:
 def _switches(context: PageContext) -> list[SwitchTableRow]:
     """Every switch now, by source and label."""
     tells, scores = teller(context), context.store.thresholds()
-    states = {(story.source, story.label): story.state for story in tells.of_all()}
+    newest = context.store.newest_diagnoses(back=LOOKS_BACK, until=context.now)
+    states = {(each.source, each.label): each.state for each in newest}
     return [
         SwitchTableRow(
             switch, tells.switch_now(switch, against=states.get(key) is DiagnosisState.UNSAFE), states.get(key),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts, pool
@@ -35,12 +35,13 @@ _VERSION, _BASELINE = "version:", "baseline:"
 
 @dataclass(frozen=True, slots=True)
 class ComparedSide:
-    """One side: a week, the weeks of a model version, or a version of the baselines."""
+    """One side: a week, the weeks of a model ``version``, or a version of the baselines; of one ``segment``, or all."""
 
     name: str
-    kind: Literal["week", "version", "baseline"]
     windows: tuple[Window, ...] = ()
+    segment: tuple[str, str] | None = None
     version: str = ""
+    baseline: int | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Comparing:
         """The versions of baselines that any label has, the newest first."""
         return self.context.store.baseline_versions(self.source)
 
-    def side(self, text: str) -> ComparedSide:
+    def side(self, text: str, segment: tuple[str, str] | None) -> ComparedSide:
         """A side by its name. Raises RequestRefused for what the history does not have."""
         if text.startswith(_VERSION):
             version = text.removeprefix(_VERSION)
@@ -75,28 +76,28 @@ class Comparing:
             if not windows:
                 raise RequestRefused(ProblemReason.REQUEST_INVALID, "no week of this source has rows of that version")
             name = f"version {version} ({windows[-1].name} to {windows[0].name})"
-            return ComparedSide(name, "version", windows, version)
+            part = ("model_version", version) if self.has_versions else segment
+            return ComparedSide(name, windows, part, version)
         if text.startswith(_BASELINE):
             version = text.removeprefix(_BASELINE)
             if version not in map(str, self.pinned):
                 raise RequestRefused(
                     ProblemReason.REQUEST_INVALID, "no label of this source has a baseline of that version"
                 )
-            return ComparedSide(f"baseline {version}", "baseline", version=version)
+            return ComparedSide(f"baseline {version}", baseline=int(version))
         found = next((window for window in self.windows if window.name == text), None)
         if found is None:
             raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
-        return ComparedSide(found.name, "week", (found,))
+        return ComparedSide(found.name, (found,), segment)
 
-    def measured(
-        self, side: ComparedSide, labels: Sequence[str | None], segment: tuple[str, str] | None
-    ) -> dict[SideKey, Measured]:
+    def measured(self, side: ComparedSide, labels: Sequence[str | None]) -> dict[SideKey, Measured]:
         """The numbers of one side."""
-        if side.kind == "baseline":
+        if side.baseline is not None:
             return self._of_baselines(side, labels)
-        part = ("model_version", side.version) if side.kind == "version" and self.has_versions else segment
-        series, starts = OF_SEGMENTS if part else OF_WEEKS, [window.start for window in side.windows]
-        rows = self.context.store.grid_numbers(starts, self.source, labels, series, schedule="weekly", segment=part)
+        series, starts = OF_SEGMENTS if side.segment else OF_WEEKS, [window.start for window in side.windows]
+        rows = self.context.store.grid_numbers(
+            starts, self.source, labels, series, schedule="weekly", segment=side.segment
+        )
         weeks: dict[SideKey, list[Measured]] = {}
         for row in (row for row in rows if (row.metric, row.population) in series):
             one = Measured(Interval(row.value, row.low, row.high, None), row.n)
@@ -121,16 +122,16 @@ class Comparing:
         }
 
     def _baseline(self, side: ComparedSide, label: str | None) -> Baseline | None:
-        found = self.context.store.baselines(self.source, label, version=int(side.version))
+        found = self.context.store.baselines(self.source, label, version=side.baseline)
         return found[0] if found else None
 
     def counts(self, side: ComparedSide, label: str | None) -> Counts | None:
         """The rows of one label on one side; for a model version, of the weeks without rows of another version."""
-        if side.kind == "baseline":
+        if side.baseline is not None:
             baseline = self._baseline(side, label)
             return None if baseline is None else baseline.counts
         mixed = [w for version, windows in self.versions.items() if version != side.version for w in windows]
-        windows = [w for w in side.windows if side.kind == "week" or w not in mixed]
+        windows = [w for w in side.windows if not side.version or w not in mixed]
         found = [self.context.store.counts_of("weekly", w.start, self.source, label) for w in windows]
         known = [counts for counts in found if counts is not None and counts.rows]
         return pool(known) if known else None
@@ -145,10 +146,10 @@ def make(context: PageContext) -> PageContent:
     reader = Comparing(context, source, windows)
     a, b = _sides(reader)
     labels = sorted(context.store.known_labels(source), key=lambda label: label or "")
-    label, segment = context.text("label"), _segment(context.text("segment"))
+    label = context.text("label")
     chosen = [each for each in labels if label in ("", each)]
     evaluation = context.config.evaluation
-    both = reader.measured(a, chosen, segment), reader.measured(b, chosen, segment)
+    both = reader.measured(a, chosen), reader.measured(b, chosen)
     found = differences(*both, confidence=evaluation.confidence, rate=evaluation.false_discovery_rate)
     values: dict[str, Any] = {
         "sides": (a, b), "source": source, "sources": sources, "labels": [each for each in labels if each],
@@ -157,8 +158,8 @@ def make(context: PageContext) -> PageContent:
         "baselines": reader.pinned, "found": found[:ROWS_SHOWN],
         "hidden": max(0, len(found) - ROWS_SHOWN), "significant": sum(each.significant for each in found),
         "curves": _curves(reader, a, b, label) if label else None, "segment": context.text("segment"),
-        "segments": _segments(reader, labels), "removed": _removed_weeks(reader, a, b, segment),
-        "cut": BASELINE_LABELS if "baseline" in (a.kind, b.kind) and len(chosen) > BASELINE_LABELS else None,
+        "segments": _segments(reader, labels), "removed": _removed_weeks(reader, a, b),
+        "cut": BASELINE_LABELS if (a.baseline or b.baseline) and len(chosen) > BASELINE_LABELS else None,
     }  # fmt: skip
     return PageContent("compare.html.j2", "Compare", values, {"differences": lambda: _table(source, found)})
 
@@ -167,12 +168,9 @@ def _sides(reader: Comparing) -> tuple[ComparedSide, ComparedSide]:
     """The two requested sides; without names, the newest week and the one before it."""
     names = [window.name for window in reader.windows]
     first, second = reader.context.text("a") or names[min(1, len(names) - 1)], reader.context.text("b") or names[0]
-    return reader.side(first), reader.side(second)
-
-
-def _segment(text: str) -> tuple[str, str] | None:
-    column, given, value = text.partition("=")
-    return (column, value) if given else None
+    column, given, value = reader.context.text("segment").partition("=")
+    segment = (column, value) if given else None
+    return reader.side(first, segment), reader.side(second, segment)
 
 
 def _segments(reader: Comparing, labels: Sequence[str | None]) -> list[str]:
@@ -185,10 +183,10 @@ def _segments(reader: Comparing, labels: Sequence[str | None]) -> list[str]:
     return sorted(f"{column}={value}" for (column, value), *_ in rows if column != "model_version")
 
 
-def _removed_weeks(reader: Comparing, a: ComparedSide, b: ComparedSide, segment: object) -> list[str]:
+def _removed_weeks(reader: Comparing, a: ComparedSide, b: ComparedSide) -> list[str]:
     """The weeks of both sides whose estimates of segments were removed, where segments are compared."""
     until = reader.context.store.removed_until("weekly")
-    sides = [side for side in (a, b) if segment or (side.kind == "version" and reader.has_versions)]
+    sides = [side for side in (a, b) if side.segment]
     found = {w for side in sides for w in side.windows if until is not None and w.start <= until}
     return [window.name for window in sorted(found) if reader.context.store.is_removed(window)]
 

@@ -10,9 +10,8 @@ from monitor.core import documents
 from monitor.core.records import Delivery, Incident, IncidentEvent
 from monitor.core.wording import duration
 from monitor.report.csv_table import Table
-from monitor.service.pages.base import Page, PageContent, PageContext
+from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.service.pages.incidents import line_of, what_of
-from monitor.story.gather import Teller
 from monitor.story.incident import event_words, state_words
 from monitor.story.label import story_lines
 
@@ -22,7 +21,7 @@ MESSAGES_SHOWN = 60
 def make(context: PageContext) -> PageContent:
     """The incident of that id. Raises NotFound or Ambiguous for an unknown one."""
     incident = context.store.incident(context.text("id"))
-    story = None if incident.is_of_monitor else Teller(context.store, context.config, context.now).of_incident(incident)
+    story = None if incident.is_of_monitor else teller(context).of_incident(incident)
     events = context.store.incident_events(incident.id)
     found = context.store.thread(incident.root) if incident.root else []
     thread = sorted(found, key=lambda d: d.operation != "post")  # the message itself, then what followed by time

@@ -8,7 +8,7 @@ from datetime import timedelta
 from statistics import median
 
 from monitor.alerting.health.message import title_of
-from monitor.core.records import SEVERITY_RANK, UNCHECKED, Incident, Subject
+from monitor.core.records import SEVERITY_RANK, UNCHECKED, Incident
 from monitor.core.wording import duration
 from monitor.report.csv_table import Table
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
@@ -28,13 +28,6 @@ class IncidentLine:
     what: str
     acknowledged_after: timedelta | None
     resolved_after: timedelta | None
-
-    @property
-    def about(self) -> str:
-        """The label and its source."""
-        if self.incident.is_of_monitor:
-            return "the monitor"
-        return Subject(self.incident.source, self.incident.label).name
 
 
 def make(context: PageContext) -> PageContent:
@@ -72,7 +65,7 @@ def _told(story: LabelStory) -> str:
 
 def _place(line: IncidentLine) -> tuple[bool, int, float, str]:
     severity = SEVERITY_RANK[line.incident.severity] if line.incident.is_open else 0
-    return not line.incident.is_open, severity, -line.incident.opened_at.timestamp(), line.about
+    return not line.incident.is_open, severity, -line.incident.opened_at.timestamp(), line.incident.name
 
 
 def _rows(lines: Sequence[IncidentLine]) -> list[list[IncidentLine]]:

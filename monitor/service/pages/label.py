@@ -12,7 +12,7 @@ from markupsafe import Markup
 from monitor.automation.as_of import any_on, by_switch, lease_ends, on_spans
 from monitor.core import documents
 from monitor.core.page_paths import label_path
-from monitor.core.records import Incident, Subject, SwitchEvent, TimelineEvent, Verdict, Window
+from monitor.core.records import Incident, Subject, Verdict, Window
 from monitor.core.score_ranges import ranges_text
 from monitor.core.wording import maturity_words, segment_name
 from monitor.evaluation.safe_scores import from_scores
@@ -183,23 +183,18 @@ def _events(history: LabelHistory) -> list[LabelEvent]:
     """The timeline, incidents, and changes of the label's own switch, oldest first, numbered."""
     store, since, until = history.store, history.windows[0].start, history.week.end
     until = until if history.context.text("week") else max(until, history.context.now)
-    found = [_timeline_event(e) for e in store.timeline(*history.about, since=since, until=until)]
+    found = [
+        LabelEvent(e.at, e.kind.replace("_", " "), e.text, e.by)
+        for e in store.timeline(*history.about, since=since, until=until)
+    ]
     for incident in store.incidents_of_label(*history.about, since=since):
         found += _incident_events(incident, history.context.request.root)
     own = store.switch_events(*history.about)
     changes = [*(e for e in own if e.kind in _SWITCHED), *store.gate_events()]
-    found += [_switch_event(e) for e in changes]
+    found += [LabelEvent(e.at, "automation", f"{e.kind}: {e.reason}", e.actor, name=e.kind) for e in changes]
     found += [LabelEvent(at, "automation", "lease ended", "") for at in lease_ends(own, until)]
     ordered = sorted((e for e in found if since <= e.at <= until), key=lambda event: (event.at, event.kind, event.text))
     return [replace(event, number=number) for number, event in enumerate(ordered, 1)]
-
-
-def _switch_event(event: SwitchEvent) -> LabelEvent:
-    return LabelEvent(event.at, "automation", f"{event.kind}: {event.reason}", event.actor, name=event.kind)
-
-
-def _timeline_event(event: TimelineEvent) -> LabelEvent:
-    return LabelEvent(event.at, event.kind.replace("_", " "), event.text, event.by)
 
 
 def _incident_events(incident: Incident, root: str) -> Iterator[LabelEvent]:

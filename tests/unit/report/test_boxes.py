@@ -26,11 +26,11 @@ def test_the_five_numbers_are_the_quantiles_of_the_rows_each_as_often_as_it_weig
     score = score / 10_000
     counts = counts_from_rows(score, right, weight=weight, score_is="confidence_in_prediction")
     found = score_boxes(counts)
-    for box, mask in ((found.right, right), (found.wrong, ~right)):
+    for name, mask in (("right", right), ("wrong", ~right)):
         if not mask.any():
-            assert box is None
+            assert name not in found
             continue
-        assert box is not None
+        box = found[name]
         assert list(box.scores) == five(np.repeat(score[mask], weight[mask]))
         assert box.weight == pytest.approx(float(weight[mask].sum()))
 
@@ -38,21 +38,17 @@ def test_the_five_numbers_are_the_quantiles_of_the_rows_each_as_often_as_it_weig
 def test_with_the_probability_of_a_label_only_what_was_predicted_is_looked_at() -> None:
     counts = counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 0, 1, 0])
     found = score_boxes(counts)
-    assert found.right is not None
-    assert found.wrong is not None
-    assert (found.right.median, found.right.weight, found.wrong.median) == (0.9, 1.0, 0.8)
+    assert (found["right"].median, found["right"].weight, found["wrong"].median) == (0.9, 1.0, 0.8)
 
 
 def test_a_soft_outcome_is_partly_right() -> None:
     found = score_boxes(counts_from_rows([0.9, 0.7], [0.75, 0.0]))
-    assert found.right is not None
-    assert found.wrong is not None
-    assert (found.right.weight, found.wrong.weight) == (0.75, 1.25)
-    assert found.wrong.scores == (0.7, 0.7, 0.7, 0.7, 0.9)
+    assert (found["right"].weight, found["wrong"].weight) == (0.75, 1.25)
+    assert found["wrong"].scores == (0.7, 0.7, 0.7, 0.7, 0.9)
 
 
 def test_no_rows_have_no_box() -> None:
-    assert score_boxes(counts_from_rows([], [])).named == ()
+    assert score_boxes(counts_from_rows([], [])) == {}
 
 
 def test_a_box_of_one_score_is_one_mark() -> None:
@@ -63,7 +59,7 @@ def test_a_box_of_one_score_is_one_mark() -> None:
 def test_fences_and_outliers_are_those_of_matplotlib(seed: int) -> None:
     rng = np.random.default_rng(seed)
     score = np.round(np.concatenate((rng.normal(0.7, 0.05, 80), rng.random(8))).clip(0, 1), 4)
-    (box,) = (found for _, found in score_boxes(counts_from_rows(score, np.ones(88), predicted=np.ones(88))).named)
+    (box,) = score_boxes(counts_from_rows(score, np.ones(88), predicted=np.ones(88))).values()
     # with our quartiles, since matplotlib's lie between two scores
     reach = 1.5 * (box.upper - box.lower)
     expected = boxplot_stats(score, whis=(0, 100))[0]
