@@ -12,7 +12,6 @@ DECORATORS = [  # what they decorate is called by Typer, FastAPI, pydantic or SQ
     "@model_serializer", "@event.listens_for",
 ]  # fmt: skip
 LISTED = {
-    "a template reads it": {"drawing"},
     "a library calls it, or reads it": {
         "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open",
         "job_timeout_ms",
