@@ -119,12 +119,9 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
 
 
 def _stories(opened: Monitor, snapshot: SwitchSnapshot, rows: Iterable[Mapping[str, Any]]) -> list[SwitchStory]:
-    teller, found = Teller(opened.store, opened.config, snapshot.at), []
-    for row in rows:
-        key = row["source"], row["label"]
-        state = snapshot.switches.get(key, SwitchState(*key))
-        found.append(teller.switch_now(state, against=row["against_last_evaluation"]))
-    return found
+    teller = Teller(opened.store, opened.config, snapshot.at)
+    states = ((snapshot.state(row["source"], row["label"]), row["against_last_evaluation"]) for row in rows)
+    return [teller.switch_now(state, against=against) for state, against in states]
 
 
 def _why_nothing(opened: Monitor, sources: Sequence[str], label: str | None) -> str:
@@ -161,54 +158,45 @@ def _label(label: str | None) -> str:
 
 def status_rows(opened: Monitor, snapshot: SwitchSnapshot, source: str, label: str | None) -> list[dict[str, Any]]:
     """The switch of every known label of one source, or of the requested one, as plain data."""
-    known, config = known_labels(opened, source), opened.config
-    keys: list[str | None] = [name for name in known if name is not None and label in (None, name)]
+    keys: list[str | None] = [name for name in known_labels(opened, source) if label in (None, name)]
     if label is None and (source, None) in snapshot.switches:
         keys.append(None)
     stored = {(each.label, each.rule): each for each in opened.store.evidence(source)}
-    evidence = {
-        key: known_of(config, source, key, stored, snapshot.at, snapshot.switches.get((source, key))) for key in keys
-    }
-    no_threshold = NO_THRESHOLD if source in config.sources else f"alerts.yaml has no source {source}: gates refuse"
-    dry = config.automation.dry_run
-    rows = [_status_row(snapshot, source, key, found, dry, no_threshold) for key, found in evidence.items()]
-    states = (snapshot.switches.get((source, key), SwitchState(source, key)) for key in keys)
-    return [row | {"stays_off": stays_off(state, config) or None} for row, state in zip(rows, states, strict=True)]
+    return [_status_row(opened.config, snapshot, source, key, stored) for key in keys]
 
 
 def _status_row(
+    config: Config,
     snapshot: SwitchSnapshot,
     source: str,
     label: str | None,
-    known: Sequence[RuleEvidence],
-    dry_run: bool,
-    no_threshold: str,
+    stored: Mapping[tuple[str | None, str], RuleEvidence],
 ) -> dict[str, Any]:
-    state, whole = snapshot.switches.get((source, label), SwitchState(source, label)), None
-    if label is not None:
-        whole = snapshot.switches.get((source, None))
-    found = effective(state, snapshot.at, whole=whole)
-    least = snapshot.automate_at.get((source, None)) if label is None else snapshot.threshold(source, label)
+    state = snapshot.state(source, label)
+    whole = None if label is None else snapshot.state(source, None)
+    found, least = effective(state, snapshot.at, whole=whole), snapshot.threshold(source, label)
     # where the source's own switch forbids, the reason of the label's switch is not why it is off
-    forbidden = found.reason == GateReason.SOURCE_OFF
+    forbids = whole if found.reason == GateReason.SOURCE_OFF else None
     if found.allowed and least is None:  # as after an upgrade: gates refuse what has no threshold
-        found = Allowed(False, GateReason.NO_THRESHOLD, no_threshold)
+        why = NO_THRESHOLD if source in config.sources else f"alerts.yaml has no source {source}: gates refuse"
+        found = Allowed(False, GateReason.NO_THRESHOLD, why)
     closed = closed_by_history(snapshot, snapshot.at)  # a restored history closes every gate
     if_confirmed = None if closed is None else found.allowed
     found = found if closed is None else Allowed(False, closed.reason, closed.detail)
     off, blocked = off_segments(state, snapshot.at), [list(r) for r in found.blocked]
     # readers that know no segments must take all scores as blocked
     limits: dict[str, Any] = {"blocked": EVERY_SCORE, "blocked_scores": blocked} if off else {"blocked": blocked}
-    against = is_against(known, state.blocked, state.segments)
-    changed = state.changed_at if state.state != "never_set" else None  # then only a segment of it was changed
+    known = known_of(config, source, label, stored, snapshot.at, state)
     return {
         "source": source, "label": label, "state": state.state, "allowed": found.allowed,
         "why": found.detail, "until": found.until.isoformat(timespec="minutes") if found.until else None,
         "automate_at": least, **limits, "by": state.actor, "reason": state.reason,
         "verdict": state.verdict, "lease_until": state.lease_until, "hold_until": state.hold_until,
-        "changed_at": changed, "against_last_evaluation": against,
-        "dry_run": dry_run, "source_reason": whole.reason if forbidden and whole is not None else None,
+        "changed_at": state.changed_at if state.state != "never_set" else None,  # else only a segment of it was changed
+        "against_last_evaluation": is_against(known, state.blocked, state.segments),
+        "dry_run": config.automation.dry_run, "source_reason": None if forbids is None else forbids.reason,
         "if_confirmed": if_confirmed, "segments_off": [{"column": column, "value": value} for column, value in off],
+        "stays_off": stays_off(state, config) or None,
     }  # fmt: skip
 
 
@@ -457,23 +445,23 @@ def targets_of(opened: Monitor, sources: list[str] | None, label: str | None, *,
     To turn off, those of sources that alerts.yaml has lost as well, as far as they are on.
     """
     whole = sources or list(opened.config.sources) or lost_sources(opened)
-    if label == EVERY and label not in _labels_of(opened, whole):
+    labels_of = {name: known_labels(opened, name) for name in whole}
+    known = {each for labels in labels_of.values() for each in labels}
+    if label == EVERY and label not in known:
         raise cli.UsageError(
             f"no label is named {EVERY!r}: --all is every label (with --source S: of that source), and "
             "--source S alone the source's own switch"
         )
-    targets = [
-        (name, each)
-        for name in whole
-        for each in ([label] if label is not None else switch_labels(opened, name, enable=enable))
-        if sources or label is None or each in known_labels(opened, name)
-    ]
+    if label is not None:
+        targets: list[Key] = [(name, label) for name in whole if sources or label in labels_of[name]]
+    else:  # to enable, first the source's own switch where it was ever set
+        own = [name for name in whole if enable and opened.store.switch(name, None).version]
+        targets = [(name, each) for name in whole for each in (*[None] * (name in own), *labels_of[name])]
     if not enable and not sources and opened.config.sources:
         lost = set(lost_sources(opened))
         on = [(each.source, each.label) for each in opened.store.switches() if each.state == "on"]
         targets += [key for key in on if key[0] in lost and key[1] is not None and label in (None, key[1])]
     if not targets and label:
-        known = _labels_of(opened, whole)
         raise cli.UsageError(f"{_unknown_label(label, known)} Add --source S to set it all the same")
     if not targets:
         why = _no_label(opened, whole)
@@ -482,7 +470,7 @@ def targets_of(opened: Monitor, sources: list[str] | None, label: str | None, *,
 
 
 def _labels_of(opened: Monitor, sources: Iterable[str]) -> set[str]:
-    return {label for source in sources for label in known_labels(opened, source) if label is not None}
+    return {label for source in sources for label in known_labels(opened, source)}
 
 
 def _unknown_label(label: str, known: Collection[str]) -> str:
@@ -497,12 +485,6 @@ def _unknown_label(label: str, known: Collection[str]) -> str:
 def _meant(label: str, known: Collection[str]) -> str:
     near = closest(label, known)
     return f"did you mean {near!r}?" if near is not None else "`calmon automation status` lists those that are known."
-
-
-def switch_labels(opened: Monitor, source: str, *, enable: bool) -> list[str | None]:
-    """The labels of --all: every known label; to enable, first the source's own switch where it was ever set."""
-    labels = [label for label in known_labels(opened, source) if label is not None]
-    return [None, *labels] if enable and opened.store.switch(source, None).version else [*labels]
 
 
 @automation_app.command(

@@ -158,19 +158,23 @@ class _Answers:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What is read: the relation, its columns and their meaning, a summary of all rows; ``of_what`` a score is."""
+    """What is read: the relation, its columns and their meaning, and a summary of all rows."""
 
     found: Found
     columns: Sequence[ColumnSample]
     proposal: Proposal
     survey: Survey | None
-    of_what: str
 
     @property
     def settings(self) -> dict[str, Any]:
         """The source as alerts.yaml has it, without its relation."""
         truth = {"relation": self.found.truth, "on": dict(self.found.on)}
         return {**self.proposal.settings, **({"truth": truth} if self.found.truth is not None else {})}
+
+    @property
+    def could_be_given(self) -> bool:
+        """Whether rows may be labels that were given, or that were only scored: nothing in the table says it."""
+        return self.proposal.shape == EACH_LABEL and self.survey is not None and not self.survey.has_predicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,23 +278,13 @@ def _found(
 ) -> Found:
     """The table to read, and the table of truths where that is another one."""
     if relation is None:
-        found = _table(warehouse, named, ask=ask)
-        if truth is None and found.truth is not None:
-            return _joined(warehouse, found, on)
-        relation = found.relation
-    if truth is not None:
-        return Found(relation, truth, _keys(warehouse.samples(relation), warehouse.samples(truth), on))
-    if not lacks_truth(propose(warehouse.samples(relation), named, files=is_files(relation))):
-        return Found(relation)
-    found = _with_truths(warehouse, relation, named, ask=ask) or Found(relation)
-    return _joined(warehouse, found, on)
-
-
-def _joined(warehouse: Warehouse, found: Found, on: str | None) -> Found:
-    """The tables with the columns that join them, where a person says by which, or has to."""
-    if found.truth is None or (found.on and on is None):
-        return found
-    return replace(found, on=_keys(warehouse.samples(found.relation), warehouse.samples(found.truth), on))
+        table = _table(warehouse, named, ask=ask)
+        relation, truth = table.relation, truth or table.truth
+    columns, files = warehouse.samples(relation), is_files(relation)
+    if truth is None and lacks_truth(propose(columns, named, files=files)):
+        beside = _beside(relation) if files else warehouse.tables()
+        truth = _truth(truths_elsewhere(warehouse, relation, beside, named, files=files), ask=ask)
+    return Found(relation) if truth is None else Found(relation, truth, _keys(columns, warehouse.samples(truth), on))
 
 
 def _table(warehouse: Warehouse, named: dict[str, str], *, ask: bool) -> Found:
@@ -298,52 +292,35 @@ def _table(warehouse: Warehouse, named: dict[str, str], *, ask: bool) -> Found:
     tables = warehouse.tables()
     if not tables:
         raise cli.UsageError("the warehouse has no table that can be read: grant SELECT, or give --relation")
-    if len(tables) == 1:
-        return Found(tables[0])
-    found = recognised(warehouse, tables, named)
-    if ask:
-        if len(found) != 1:
-            return Found(_chosen("Which table?", tables))
-        usual = found[0].relation
-        chosen = _chosen(f"Which table? (Enter: {found[0]})", tables, usual=usual)
-        return found[0] if chosen == usual else Found(chosen)
-    if len(found) != 1:
+    found = [Found(tables[0])] if len(tables) == 1 else recognised(warehouse, tables, named)
+    usual = found[0] if len(found) == 1 else None
+    if ask and len(tables) > 1:
+        enter = "" if usual is None else f" (Enter: {usual})"
+        chosen = _chosen(f"Which table?{enter}", tables, usual=None if usual is None else usual.relation)
+        return usual if usual is not None and chosen == usual.relation else Found(chosen)
+    if usual is None:
         raise cli.UsageError(f"which table? Give --relation with one of: {', '.join(tables)}")
-    return found[0]
+    return usual
 
 
-def _with_truths(warehouse: Warehouse, relation: str, named: dict[str, str], *, ask: bool) -> Found | None:
-    """The predictions with their table of truths, where there is one; of several, a person says which."""
-    beside = _beside(relation) if is_files(relation) else warehouse.tables()
-    found = truths_elsewhere(warehouse, relation, beside, named, files=is_files(relation))
-    if not found:
-        return None
+def _truth(found: Sequence[Found], *, ask: bool) -> str | None:
+    """The table of truths of some predictions, where there is one; of several, a person says which."""
+    if len(found) < 2:
+        taken = found[0] if found and (not ask or _confirmed(f"Read {found[0]}?", default=True)) else None
+        return None if taken is None else taken.truth
     if not ask:
-        if len(found) == 1:
-            return found[0]
-        raise cli.UsageError(f"where is what came true? Give --truth with one of: {_names(found)}")
-    if len(found) == 1:
-        return found[0] if _confirmed(f"Read {found[0]}?", default=True) else None
-    chosen = _chosen(f"{relation} does not say what came true. Where is it?", [str(each) for each in found])
-    return next(each for each in found if str(each) == chosen)
-
-
-def _names(found: Sequence[Found]) -> str:
-    return ", ".join(str(each.truth) for each in found)
+        raise cli.UsageError(
+            f"where is what came true? Give --truth with one of: {', '.join(str(f.truth) for f in found)}"
+        )
+    by_words = {str(each): each.truth for each in found}
+    return by_words[_chosen(f"{found[0].relation} does not say what came true. Where is it?", list(by_words))]
 
 
 def _beside(relation: str) -> list[str]:
     """The other files of data in the folder of a file."""
     path = Path(relation)
-    return (
-        [
-            each.as_posix()
-            for each in sorted(path.parent.iterdir())
-            if _DATA.search(each.name) and each.name != path.name
-        ]
-        if path.is_file()
-        else []
-    )
+    there = sorted(path.parent.iterdir()) if path.is_file() else []
+    return [each.as_posix() for each in there if _DATA.search(each.name) and each.name != path.name]
 
 
 def _keys(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample], on: str | None) -> dict[str, str]:
@@ -379,8 +356,7 @@ def _table_of(
     warehouse: Warehouse, name: str, found: Found, named: dict[str, str], score_is: str | None, *, ask: bool
 ) -> _Table:
     """How a table is read: from its first rows, then from what all rows show, then from what a score is of."""
-    files, numbers = is_files(found.relation), is_files(found.relation, csv=False)
-    columns = warehouse.samples(found.relation)
+    files, columns = is_files(found.relation), warehouse.samples(found.relation)
     if found.truth is not None:
         columns = with_truth(columns, warehouse.samples(found.truth))
     elif warehouse.engine in ENGINES and not files:
@@ -388,22 +364,19 @@ def _table_of(
         if select is not None:
             cli.say("text is read as numbers and dates, by the SELECT that is relation in alerts.yaml")
             found, columns = replace(found, relation=select), warehouse.samples(select)
-    proposal = _proposal(columns, named, Seen(), files=files, ask=ask, numbers=numbers)
-    table = _Table(found, columns, proposal, None, GIVEN)
+    numbers = is_files(found.relation, csv=False)
+    read = partial(_proposal, columns, named, files=files, numbers=numbers, ask=ask)
+    table = _Table(found, columns, read(Seen()), None)
     survey = _survey(warehouse, name, found.relation, table.settings)
     if survey is None:
         return table
     waiting = found.truth is None and 0 < survey.truths < survey.rows
     seen = Seen(repeated=survey.items * SEVERAL_ROWS < survey.rows, waiting=waiting)
-    proposal = _proposal(columns, named, seen, files=files, ask=ask, numbers=numbers)
-    if _could_be_given(proposal, survey):
-        fits = survey.least is not None and survey.least >= 0.5
-        of_what = score_is or _of_what(survey, GIVEN if fits else EVERY, ask=ask)
-        proposal = _proposal(
-            columns, named, replace(seen, given=of_what == GIVEN), files=files, ask=ask, numbers=numbers
-        )
-    of_what = GIVEN if proposal.settings.get("kind") == "single_label" else EVERY
-    return _Table(found, columns, proposal, survey, of_what)
+    table = _Table(found, columns, read(seen), survey)
+    if not table.could_be_given:
+        return table
+    of_what = score_is or _of_what(survey, ask=ask)
+    return replace(table, proposal=read(replace(seen, given=of_what == GIVEN)))
 
 
 def _reading_text(
@@ -417,47 +390,41 @@ def _reading_text(
     return reading_text(relation, columns, found.settings, engine) if isinstance(found, Proposal) else None
 
 
-def _could_be_given(proposal: Proposal, survey: Survey | None) -> bool:
-    """Whether rows may be labels that were given, or labels that were only scored: nothing in the table says it."""
-    return proposal.shape == EACH_LABEL and survey is not None and not survey.has_predicted
-
-
-def _of_what(survey: Survey, usual: str, *, ask: bool) -> str:
+def _of_what(survey: Survey, *, ask: bool) -> str:
+    """What a score is of where nothing in the table says it: a label that was given has a score of one half or more."""
+    usual = GIVEN if survey.least is not None and survey.least >= 0.5 else EVERY
     if not ask:
         return usual
     least = "no row" if survey.least is None else f"the least score is {survey.least:g}"
     rows = f"{survey.rows:,} rows of {survey.items:,} items and {survey.labels:,} labels, {least}"
     choices = {
-        GIVEN: "of the label that was given: each row is a decision",
-        EVERY: "of each label, whether it was given or not: a low score is a no",
+        "of the label that was given: each row is a decision": GIVEN,
+        "of each label, whether it was given or not: a low score is a no": EVERY,
     }
-    question = f"What is the score of? ({rows}; Enter: {list(choices).index(usual) + 1})"
-    chosen = _chosen(question, list(choices.values()), usual=choices[usual])
-    return next(name for name, text in choices.items() if text == chosen)
+    words = list(choices)
+    enter = list(choices.values()).index(usual)
+    return choices[_chosen(f"What is the score of? ({rows}; Enter: {enter + 1})", words, usual=words[enter])]
 
 
 def _proposal(
-    columns: Sequence[ColumnSample], named: dict[str, str], seen: Seen, *, files: bool, ask: bool, numbers: bool = False
+    columns: Sequence[ColumnSample], named: dict[str, str], seen: Seen, *, files: bool, ask: bool, numbers: bool
 ) -> Proposal:
-    while True:
-        found = propose(columns, named, files=files, seen=seen, numbers=numbers)
-        if isinstance(found, Proposal):
-            return found
-        if not ask or not found.candidates or found.missing in named:
-            raise cli.UsageError(". ".join(_in_words(each) for each in _unclear(columns, named, seen, files=files)))
-        named[found.missing] = _chosen(found.question, list(found.candidates))
+    """How to read the columns; what is unclear is asked for, or all of it is said, so that one command can answer it.
 
-
-def _unclear(
-    columns: Sequence[ColumnSample], named: Mapping[str, str], seen: Seen, *, files: bool
-) -> Iterator[Unclear]:
-    """All that is unclear, so that one command can answer it: the first, and what would be after any answer to it."""
-    given = dict(named)
-    while isinstance(found := propose(columns, given, files=files, seen=seen), Unclear):
-        yield found
+    That is the first, and what would be unclear after any answer to it.
+    """
+    given, unclear = dict(named), list[Unclear]()
+    while isinstance(found := propose(columns, given, files=files, seen=seen, numbers=numbers), Unclear):
+        if ask and found.candidates and found.missing not in given:
+            named[found.missing] = given[found.missing] = _chosen(found.question, list(found.candidates))
+            continue
+        unclear.append(found)
         if not found.candidates or found.missing in given:
-            return
+            break
         given[found.missing] = found.candidates[0]
+    if isinstance(found, Unclear) or unclear:
+        raise cli.UsageError(". ".join(map(_in_words, unclear)))
+    return found
 
 
 def _in_words(unclear: Unclear) -> str:
@@ -522,7 +489,7 @@ def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answer
 
 def _asked(answers: _Answers, typical: Typical | None, *, ask: bool) -> _Answers:
     """The answers, with those of a person, or the usual ones, for what no option gives."""
-    acting = [] if typical is None else acting_of(typical)
+    acting = acting_of(typical)
     at, floor, channel = answers.automate_at, answers.must_be_right, answers.channel
     if at is None:
         at = usual_threshold(acting)
@@ -531,12 +498,16 @@ def _asked(answers: _Answers, typical: Typical | None, *, ask: bool) -> _Answers
                 cli.say(f"  from {_score(each.at):4} on: {_acts(each)}")
             at = _number("From which score does the classifier act alone?", at) or 0.0
     if floor is None and ask:
-        today = acting_of(typical, at=[at]) if typical is not None else []
-        right = f"today {today[0].right:.1%}" if today else "no row acts today"
+        right = _today(acting_of(typical, at=[at]))
         floor = _number(f"Which share of that must be right ({right}; Enter: no rule on it)?", None)
     if channel is None and ask:
         channel = typer.prompt("Which Slack channel gets alerts (Enter: none yet)?", default="", show_default=False)
     return _Answers(at, floor, channel or None)
+
+
+def _today(acting: Sequence[Acting], unknown: str = "") -> str:
+    """How much of what acts alone from a score is right now."""
+    return f"today {acting[0].right:.1%}" if acting else unknown or "no row acts today"
 
 
 def _number(question: str, usual: float | None) -> float | None:
@@ -599,28 +570,19 @@ def _print_columns(table: _Table) -> None:
 
 
 def _print_answers(table: _Table, begun: _Begun) -> None:
-    answers, typical = begun.answers, begun.typical
-    at = answers.automate_at or 0.0
-    acting = acting_of(typical, at=[at]) if typical is not None else []
+    answers, at = begun.answers, begun.answers.automate_at or 0.0
+    acting = acting_of(begun.typical, at=[at])
     unknown = "" if table.survey is not None else "not known: the data cannot be read yet"
-    today = f"today {acting[0].right:.1%}" if acting else unknown or "no row acts today"
-    floor, channel = answers.must_be_right, answers.channel
+    today, floor, channel = _today(acting, unknown), answers.must_be_right, answers.channel
     beyond = "; below it already, so this is an alert at once" if floor and acting and acting[0].right < floor else ""
     sent = "" if os.environ.get("CALMON_SLACK_BOT_TOKEN") else "; stored, not sent, until CALMON_SLACK_BOT_TOKEN is set"
-    of_what = {GIVEN: "the label that was given", EVERY: "each label, given or not"}[table.of_what]
-    several = table.proposal.shape == LABELS_GIVEN
-    other = (
-        f"--score-is {EVERY if several else GIVEN}" if several or _could_be_given(table.proposal, table.survey) else ""
-    )
-    acts = _acts(acting[0]) if acting else unknown or "no row"
+    given, several = table.proposal.settings.get("kind") == "single_label", table.proposal.shape == LABELS_GIVEN
+    other = f"--score-is {EVERY if several else GIVEN}" if several or table.could_be_given else ""
+    right = f"{floor:.1%} ({today}){beyond}" if floor else f"no rule on it ({today})"
     rows = (
-        ("the score is of", of_what, other),
-        ("acts alone from", f"{_score(at)}: {acts}", "--automate-at .9"),
-        (
-            "must be right",
-            f"{floor:.1%} ({today}){beyond}" if floor else f"no rule on it ({today})",
-            "--must-be-right .9",
-        ),
+        ("the score is of", "the label that was given" if given else "each label, given or not", other),
+        ("acts alone from", f"{_score(at)}: {_acts(acting[0]) if acting else unknown or 'no row'}", "--automate-at .9"),
+        ("must be right", right, "--must-be-right .9"),
         ("alerts go to", f"{channel}{sent}" if channel else "nobody: stored and shown only", '--channel "#ml-alerts"'),
     )
     cli.print_table(("answered", "", "another answer"), rows)

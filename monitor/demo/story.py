@@ -153,7 +153,7 @@ def at(monitor: Monitor, time: datetime) -> Monitor:
 
 def turn_on(monitor: Monitor) -> int:
     """Turn automation on for every label, as an operator does who has pinned a baseline; returns how many labels."""
-    labels = [(s, label) for s in monitor.config.sources for label in known_labels(monitor, s) if label is not None]
+    labels = [(s, label) for s in monitor.config.sources for label in known_labels(monitor, s)]
     for source, label in labels:
         change_switch(monitor, source, label, enable=True, by="demo", reason="start of the demo")
     return len(labels)

@@ -66,12 +66,11 @@ class Changed:
         return f"{done}, but not for {off}" if off and event.kind == "enabled" else done
 
 
-def known_labels(opened: Monitor, source: str) -> list[str | None]:
+def known_labels(opened: Monitor, source: str) -> list[str]:
     """Labels that were seen by a run, pinned in a baseline, configured or switched."""
     settings = opened.config.sources.get(source)  # None where alerts.yaml has lost the source
-    labels: set[str | None] = set() if settings is None else set(settings.labels)
-    labels |= opened.store.known_labels(source)
-    return sorted(labels, key=lambda label: (label is None, label or ""))
+    configured = () if settings is None else settings.labels
+    return sorted({*configured, *filter(None, opened.store.known_labels(source))})
 
 
 def stored_sources(store: Store) -> set[str]:

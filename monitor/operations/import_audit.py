@@ -60,7 +60,7 @@ def import_audit(
 
 
 def _decided(
-    row: Line, drawn: Mapping[str, Mapping[str, AuditedItem]], labels: Sequence[str | None], config: Config
+    row: Line, drawn: Mapping[str, Mapping[str, AuditedItem]], labels: Sequence[str], config: Config
 ) -> AuditedItem | None:
     """The drawn item of a line with its outcome; None if it has no truth yet. Raises ValueError: why it is refused."""
     name, truth = row["item"] or "", (row["truth"] or "").strip()

@@ -140,11 +140,13 @@ class Acting:
     right: float
 
 
-def acting_of(typical: Typical, label: str | None = None, at: Sequence[float] = ()) -> list[Acting]:
+def acting_of(typical: Typical | None, label: str | None = None, at: Sequence[float] = ()) -> list[Acting]:
     """What would act alone of a label (None: of all) from each score on: from those ``at``, or from usual ones.
 
-    Of few distinct scores each is a usual one.
+    Of few distinct scores each is a usual one. Of no rows (None) nothing acts.
     """
+    if typical is None:
+        return []
     counts = typical.labels[label].where("predicted").by_cell()
     scores, every = counts.score, float(counts.w.sum())
     found = []

@@ -53,7 +53,11 @@ class SwitchSnapshot:
     newest_at: datetime | None = None
     closed: GateReason | None = None
 
-    def threshold(self, source: str, label: str) -> float | None:
+    def state(self, source: str, label: str | None) -> SwitchState:
+        """A switch as it is stored; one that nobody has set is "never_set"."""
+        return self.switches.get((source, label), SwitchState(source, label))
+
+    def threshold(self, source: str, label: str | None) -> float | None:
         """The score from which automation may act alone; None for a source that is not configured."""
         of_label = self.automate_at.get((source, label))
         return self.automate_at.get((source, None)) if of_label is None else of_label
