@@ -47,7 +47,7 @@ def _trend(monitor: Monitor, verdict: Verdict) -> Trend:
     source = config.sources.get(subject.source)
     if rule is not None and source is not None:
         rule = beside_wrong_truths(rule, source)
-    shown = [*windows.before(window, TREND - 1, config.zone)[::-1], window]
+    shown = windows.up_to(window, TREND, config.zone)
     about: dict[str, Any] = {"schedule": window.schedule, "source": subject.source, "label": subject.label}
     (found,) = stored_trends(
         store, subject, [(verdict.metric, verdict.where) if rule else ("ece", "all")],

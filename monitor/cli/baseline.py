@@ -199,7 +199,7 @@ def span_of(config: Config, first: str | None, last: str | None) -> tuple[Window
     if last is not None:
         end = cli.window_of(config, "weekly", last)
         if first is None:
-            start = [end, *windows.before(end, config.baseline.weeks - 1, config.zone)][-1]
+            start = windows.up_to(end, config.baseline.weeks, config.zone)[0]
     windows.span(start, end, config.zone)  # raises where the first is later than the last
     return start, end
 

@@ -152,7 +152,7 @@ def rows_to_fit(
     if baseline:
         return from_baseline(store, subject, now)
     count = weeks or weeks_of_trouble(store, subject, last, config.zone)
-    return from_windows(store, subject, [*reversed(windows.before(last, count - 1, config.zone)), last], now)
+    return from_windows(store, subject, windows.up_to(last, count, config.zone), now)
 
 
 def _only_source(store: Store, config: Config, label: str | None, last: Window, *, baseline: bool) -> str:

@@ -187,6 +187,11 @@ def before(window: Window, count: int, zone: ZoneInfo) -> list[Window]:
     return windows
 
 
+def up_to(last: Window, count: int, zone: ZoneInfo) -> list[Window]:
+    """The ``count`` windows that end with ``last``, oldest first."""
+    return [*before(last, count - 1, zone)[::-1], last]
+
+
 def run_command(schedule: Schedule, name: str) -> str:
     """The command that judges a window.
 

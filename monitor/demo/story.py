@@ -75,8 +75,7 @@ class DemoPlan:
 
 def plan_of(last: Window, zone: ZoneInfo) -> DemoPlan:
     """26 weeks that end with ``last``."""
-    earlier = windows.before(last, WEEKS - 1, zone)
-    return DemoPlan((*reversed(earlier), last))
+    return DemoPlan(tuple(windows.up_to(last, WEEKS, zone)))
 
 
 def prepare(settings: Settings) -> Path:

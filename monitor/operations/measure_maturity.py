@@ -30,7 +30,7 @@ def known_truths(config: Config, warehouse: Warehouse, window: Window, name: str
     source = config.sources[name]
     if not source.matures:
         return {}
-    span = (*reversed(windows.before(window, WATCHED[window.schedule], config.zone)), window)
+    span = windows.up_to(window, 1 + WATCHED[window.schedule], config.zone)
     found: dict[Window, dict[str | None, Maturity]] = {each: {} for each in span[-1 - RESTATED[window.schedule] :]}
     confidence = config.evaluation.confidence
     for label, delays in warehouse.delays(name, source, span, now=now).items():

@@ -89,8 +89,7 @@ def _one_thing(span: Sequence[Window], changed: Sequence[Concern]) -> list[Windo
 def default_span(config: Config, now: datetime) -> tuple[Window, Window]:
     """The last ``baseline.weeks`` ready weeks."""
     last = windows.last_ready("weekly", now, config.zone)
-    before = windows.before(last, config.baseline.weeks - 1, config.zone)
-    return (before[-1] if before else last), last
+    return windows.up_to(last, config.baseline.weeks, config.zone)[0], last
 
 
 def pin(

@@ -110,8 +110,7 @@ def weeks_of(survey: Survey, now: datetime, zone: ZoneInfo) -> Weeks:
     if survey.first >= last.end:
         return Weeks((), ())
     most = BASELINE_WEEKS[1]
-    earlier = [each for each in windows.before(last, most + EVALUATED_WEEKS, zone) if each.end > survey.first]
-    found = [*reversed(earlier), last]
+    found = [each for each in windows.up_to(last, most + EVALUATED_WEEKS + 1, zone) if each.end > survey.first]
     found = found[1:] if len(found) > EVALUATED_WEEKS else found
     judged = max(1, min(EVALUATED_WEEKS, len(found) // 3))
     return Weeks(found[:-judged][-most:] if len(found) > 2 else (), found[-judged:])

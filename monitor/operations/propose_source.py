@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -112,11 +112,10 @@ class _Column:
 
     sample: ColumnSample
     date_format: str | None = None
-    texts: tuple[str, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        found = (str(value).strip() for value in self.sample.values)
-        object.__setattr__(self, "texts", tuple(text for text in found if text))
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(text for value in self.sample.values if (text := str(value).strip()))
 
     @property
     def name(self) -> str:
@@ -469,19 +468,12 @@ class _Table:
     ) -> tuple[str, list[str]] | None:
         """The pattern, such as ``p_{label}``, that most columns fit, and their labels; None if no column fits one."""
         best: tuple[str, list[str]] | None = None
-        for word in words:
-            for before, after in ((f"{word}_", ""), ("", f"_{word}")):
-                members = [
-                    c.name[len(before) : len(c.name) - len(after)]
-                    for c in self.columns
-                    if c.name.lower().startswith(before)
-                    and c.name.lower().endswith(after)
-                    and len(c.name) > len(before) + len(after)
-                    and fits(c)
-                ]
-                members = [m for m in members if (m in labels if labels else m.lower() not in NO_LABELS)]
-                if members and (best is None or len(members) > len(best[1])):
-                    best = f"{before}{{label}}{after}", members
+        for form in (form for word in words for form in (f"{word}_{{label}}", f"{{label}}_{word}")):
+            named = re.compile(form.replace("{label}", "(.+)"), re.IGNORECASE)
+            members = [found[1] for c in self.columns if (found := named.fullmatch(c.name)) and fits(c)]
+            members = [m for m in members if (m in labels if labels else m.lower() not in NO_LABELS)]
+            if members and (best is None or len(members) > len(best[1])):
+                best = form, members
         return best
 
     def _named(self, canonical: str, fitting: Sequence[_Column], *, only: bool = True) -> _Column | None:

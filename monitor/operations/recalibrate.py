@@ -59,8 +59,8 @@ def weeks_of_trouble(store: Store, subject: Subject, last: Window, zone: ZoneInf
     since = next((each.since for each in diagnoses if each.label == subject.label and each.is_trouble), None)
     if since is None:
         return 1
-    names = [last.name, *(window.name for window in windows.before(last, COUNTED - 1, zone))]
-    return names.index(since.window) + 1 if since.window in names else COUNTED
+    names = [window.name for window in windows.up_to(last, COUNTED, zone)]
+    return COUNTED - names.index(since.window) if since.window in names else COUNTED
 
 
 def from_windows(store: Store, subject: Subject, span: Sequence[Window], now: Settings) -> FittingRows:

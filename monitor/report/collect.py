@@ -44,7 +44,7 @@ class _Material:
     store: Store
     config: Config
     window: Window
-    windows: tuple[Window, ...]
+    windows: Sequence[Window]
     current: Mapping[Subject, Sequence[Estimate]]
     segments: Mapping[Subject, Sequence[Estimate]]
     verdicts: Mapping[Subject, Sequence[Verdict]]
@@ -102,7 +102,7 @@ def _gather(store: Store, config: Config, window: Window, now: datetime) -> _Mat
     baselines: dict[str, dict[str | None, list[Baseline]]] = {}
     for baseline in store.baselines():
         baselines.setdefault(baseline.source, {}).setdefault(baseline.label, []).append(baseline)
-    shown = (*reversed(windows.before(window, HISTORY - 1, config.zone)), window)
+    shown = windows.up_to(window, HISTORY, config.zone)
     verdicts = store.verdicts(schedule=window.schedule, between=(shown[0].start, window.start))
     return _Material(
         store=store,

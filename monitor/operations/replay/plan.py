@@ -73,7 +73,7 @@ def plan_of(
     names = [name for name in {**present.sources, **proposed.sources} if sources is None or name in sources]
     for name in names:
         _refuse_other_reading(name, present.sources.get(name), proposed.sources.get(name))
-    span = (*reversed(windows.before(last, weeks - 1, present.zone)), last)
+    span = tuple(windows.up_to(last, weeks, present.zone))
     first = windows.containing("daily", span[0].start, present.zone)
     newest = windows.previous(windows.containing("daily", span[-1].end, present.zone), present.zone)
     days = tuple(windows.span(first, newest, present.zone))
