@@ -266,7 +266,7 @@ def _incidents(store: Store, label: str, weeks: Sequence[Window]) -> None:
         ))  # fmt: skip
         for kind, moment in (("opened", at), ("acknowledged", seen), ("resolved", over)):
             events.append(IncidentEvent(f"{id}:{kind}", id, moment, kind, kind, "ann", window.name))
-    store.apply_incidents(opened, [], [], events)
+    store.apply_incidents(opened, [], events)
 
 
 def measured(service: Service, name: str) -> Measured:

@@ -50,8 +50,7 @@ _ON_ITS_WAY = ("pending", "sending", "sent", "failed")
 class Composed:
     """What to store: incidents in the order in which they change, the messages and the events."""
 
-    opened: tuple[Incident, ...] = ()
-    updated: tuple[Incident, ...] = ()
+    incidents: tuple[Incident, ...] = ()
     deliveries: tuple[Delivery, ...] = ()
     events: tuple[IncidentEvent, ...] = ()
 
@@ -70,7 +69,7 @@ def stored(monitor: Monitor, make: Callable[[], Composed]) -> Composed:
         with monitor.store.one_moment():
             made = make()
         if made == Composed() or (
-            monitor.store.apply_incidents(made.opened, made.updated, made.deliveries, made.events) == "applied"
+            monitor.store.apply_incidents(made.incidents, made.deliveries, made.events) == "applied"
         ):
             return made
     raise Contended(f"the incidents kept changing under {TRIES} tries; try again")
@@ -82,8 +81,7 @@ def compose(monitor: Monitor, decisions: Sequence[IncidentDecision], look: Look 
     ``look`` is the one at the monitor itself that made them: its message may change where its incident does not.
     """
     composer, now = _Composer.of(monitor, look), monitor.clock()
-    opened: list[Incident] = []
-    updated: list[Incident] = []
+    incidents: list[Incident] = []
     deliveries: list[Delivery] = []
     newest = {each.incident.id: each for each in decisions if each.incident is not None and each.changes}
     for decision in decisions:
@@ -91,14 +89,14 @@ def compose(monitor: Monitor, decisions: Sequence[IncidentDecision], look: Look 
         if incident is None or not (decision.changes or look):
             continue
         if newest.get(incident.id, decision) is not decision:  # a silence that ended just before the window changed it
-            updated.append(incident)
+            incidents.append(incident)
             continue
         placed, made = composer.messages(decision, incident)
         deliveries += [*made, *composer.notices(decision, placed)]
         if decision.changes:
-            (opened if decision.kind == "open" else updated).append(placed)
+            incidents.append(placed)
     events = tuple(event for each in decisions if (event := event_of(each, now)) is not None)
-    return Composed(tuple(opened), tuple(updated), tuple(deliveries), events)
+    return Composed(tuple(incidents), tuple(deliveries), events)
 
 
 def unsent(monitor: Monitor) -> Composed:
@@ -110,8 +108,8 @@ def unsent(monitor: Monitor) -> Composed:
     made = [composer.posted(replace(each, version=each.version + 1)) for each in waiting]
     told = [(incident, deliveries) for incident, deliveries in made if deliveries]
     return Composed(
-        updated=tuple(incident for incident, _ in told),
-        deliveries=(*(each for _, deliveries in told for each in deliveries), *beside),
+        tuple(incident for incident, _ in told),
+        (*(each for _, deliveries in told for each in deliveries), *beside),
     )
 
 

@@ -34,21 +34,20 @@ _IN_ORDER = select(_table).order_by(_table.c.opened_at, _table.c.source, _table.
 
 def apply_incidents(
     connection: Connection,
-    opened: Sequence[Incident],
-    updated: Sequence[Incident],
+    incidents: Sequence[Incident],
     deliveries: Sequence[Delivery],
     events: Sequence[IncidentEvent] = (),
 ) -> None:
     """Store decisions, their events and their messages, all or nothing.
 
-    An update needs a ``version`` that is one more than the stored one's. An incident is opened only if no
-    unresolved one has its fingerprint. An edit needs the next ``sequence`` of its message. Raises :class:`LostRace`
-    if somebody else was first, so that the decisions are made again on what is stored now.
+    A change of an incident needs a ``version`` that is one more than the stored one's. One of version 1 is new, and is
+    opened only if no unresolved one has its fingerprint. An edit needs the next ``sequence`` of its message. Raises
+    :class:`LostRace` if somebody else was first, so that the decisions are made again on what is stored now.
     """
     one_at_a_time(connection, "incidents")
-    table = tables.incidents
-    for incident in updated:
-        if not put_version(connection, table, _incident_row(incident)):
+    table, opened = tables.incidents, [each for each in incidents if each.version == 1]
+    for incident in incidents:
+        if incident.version > 1 and not put_version(connection, table, _incident_row(incident)):
             raise LostRace
     add_missing(connection, table, [_incident_row(incident) for incident in opened])
     for incident in opened:  # not inserted if another unresolved one has its fingerprint

@@ -44,7 +44,7 @@ def apply(connection: Connection, renaming: Renaming) -> None:
         switch_rows.apply(connection, before, after, event)
     try:
         _carry_baseline(connection, renaming)
-        incident_rows.apply_incidents(connection, [], renaming.incidents, renaming.deliveries, renaming.events)
+        incident_rows.apply_incidents(connection, renaming.incidents, renaming.deliveries, renaming.events)
     except (IntegrityError, VersionClash) as error:  # a run opened an incident, or somebody pinned, just now
         raise LostRace from error
 

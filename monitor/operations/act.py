@@ -237,7 +237,7 @@ def _incidents(monitor: Monitor, parts: Sequence[Evaluated], diagnoses: Sequence
         return compose.compose(monitor, _decisions(monitor, parts, diagnoses, rests_on, known))
 
     made = compose.stored(monitor, make)
-    now = {each.id: each for each in (*known, *made.opened, *made.updated)}
+    now = {each.id: each for each in (*known, *made.incidents)}
     return {(i.source, label): i for i in now.values() if i.is_open for label in i.labels or (i.label,)}
 
 

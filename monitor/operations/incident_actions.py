@@ -66,7 +66,7 @@ def refuse(monitor: Monitor, incident_id: str, actor: str, reason: str, why: str
     event = IncidentEvent(
         key, found.id, monitor.clock(), kind="refused", reason=reason, actor=actor, detail={"why": why}
     )
-    monitor.store.apply_incidents([], [], [], [event])
+    monitor.store.apply_incidents([], [], [event])
 
 
 def _words(decision: IncidentDecision) -> str:

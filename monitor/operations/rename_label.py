@@ -81,7 +81,7 @@ def _renaming(monitor: Monitor, asked: Rename, key: str) -> Renaming:
         made = compose.compose(monitor, _incidents(monitor, asked))
     return Renaming(
         asked.source, asked.old, asked.new, now, asked.by, asked.reason, changes, seen, joined(seen, of_new, asked.new),
-        made.updated, made.deliveries, made.events,
+        made.incidents, made.deliveries, made.events,
     )  # fmt: skip
 
 

@@ -328,7 +328,7 @@ def test_a_run_that_did_not_see_what_a_person_did_meanwhile_decides_again(world:
         elsewhere.submit(world.person, "acknowledges", "billing", "ana").result()
         about = {verdict.id: verdict for verdict in part.verdicts}
         stale = compose.compose(world.monitor, decisions(made, about, seen, world.clock.now))
-    assert store.apply_incidents(stale.opened, stale.updated, stale.deliveries, stale.events) == "conflict"
+    assert store.apply_incidents(stale.incidents, stale.deliveries, stale.events) == "conflict"
     assert world.incident("billing").window == "2026-W02"
     world.evaluate("2026-W03", [BILLING])
     assert (world.incident("billing").window, world.incident("billing").state) == ("2026-W03", "acknowledged")

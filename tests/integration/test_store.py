@@ -313,7 +313,7 @@ def test_several_long_reasons_of_one_trouble_are_kept_whole(store: Store):
     reasons = ("nothing_judged", "turned_off_unjudged", "rejected_rows", "source_not_read", "data_stale", "data_small")
     made = incident("i1", kind="monitor", reason=reasons[0], further_reasons=reasons[1:])
     assert len(", ".join(reasons)) > 64
-    assert store.apply_incidents([made], [], []) == "applied"
+    assert store.apply_incidents([made], []) == "applied"
     assert [each.reasons for each in store.incidents(of_monitor=True)] == [reasons]
 
 
@@ -502,7 +502,7 @@ def test_names_as_long_as_they_may_be_are_kept_in_every_table(store: Store):
     before = SwitchState(source, label)
     assert store.apply_switch(before, replace(ON, source=source, label=label, actor=person),
                               event(source=source, label=label, actor=person)) == "applied"  # fmt: skip
-    store.apply_incidents([incident(source=source, label=label)], [], [delivery(channel=person)])
+    store.apply_incidents([incident(source=source, label=label)], [delivery(channel=person)])
     assert store.claim_delivery("m1", from_state="pending", worker=person, now=NOW)
     reading = store.load_reading("weekly", START, source)
     assert reading is not None
@@ -836,39 +836,39 @@ def test_of_many_that_apply_different_changes_one_does_it(store: Store):
 
 def test_incidents_and_their_messages_are_stored_together_and_once(store: Store):
     for _ in range(2):
-        store.apply_incidents([incident()], [], [delivery()])
+        store.apply_incidents([incident()], [delivery()])
     assert store.incidents() == [incident()]
     assert store.unresolved_incidents() == [incident()]
     assert store.deliveries() == [delivery(next_attempt_at=NOW)]
 
 
 def test_a_resolved_incident_makes_room_for_the_next_and_stays_resolved(store: Store):
-    store.apply_incidents([incident()], [], [])
+    store.apply_incidents([incident()], [])
     resolved = incident(state="resolved", resolved_at=NOW, resolved_window="2026-W47", version=2)
-    store.apply_incidents([incident("i2", opened_at=NOW + WEEK)], [resolved], [])
+    store.apply_incidents([incident("i2", opened_at=NOW + WEEK), resolved], [])
     assert store.incidents("resolved") == [resolved]
     assert [i.id for i in store.unresolved_incidents()] == ["i2"]
-    store.apply_incidents([incident()], [incident(reopened=5, version=2)], [])
+    store.apply_incidents([incident(), incident(reopened=5, version=2)], [])
     assert store.incidents("resolved") == [resolved]
 
 
 def test_one_subject_has_one_open_incident(store: Store):
-    store.apply_incidents([incident()], [], [])
-    store.apply_incidents([incident("i2", opened_window="2026-W47")], [], [])
+    store.apply_incidents([incident()], [])
+    store.apply_incidents([incident("i2", opened_window="2026-W47")], [])
     assert [i.id for i in store.incidents()] == ["i1"]
-    store.apply_incidents([incident("i3", source="s" * 200, label="l" * 255)], [], [])
+    store.apply_incidents([incident("i3", source="s" * 200, label="l" * 255)], [])
     assert len(store.unresolved_incidents()) == 2
 
 
 def test_a_continued_incident_is_updated(store: Store):
-    store.apply_incidents([incident()], [], [])
-    store.apply_incidents([], [incident(window="2026-W47", window_end=week(1).end, version=2)], [])
+    store.apply_incidents([incident()], [])
+    store.apply_incidents([incident(window="2026-W47", window_end=week(1).end, version=2)], [])
     assert store.incidents("open")[0].window == "2026-W47"
 
 
 def test_a_broken_message_keeps_the_incident_from_being_stored(store: Store):
     with pytest.raises(TypeError):
-        store.apply_incidents([incident()], [], [delivery(payload={"x": object()})])
+        store.apply_incidents([incident()], [delivery(payload={"x": object()})])
     assert store.incidents() == []
 
 

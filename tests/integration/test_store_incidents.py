@@ -50,16 +50,16 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture
 def store(url: str) -> Iterator[Store]:
     with Store.from_url(url) as opened:
-        opened.apply_incidents([incident(), incident("i2")], [], [])
+        opened.apply_incidents([incident(), incident("i2")], [])
         yield opened
 
 
 def test_a_change_of_what_somebody_else_changed_first_stores_nothing_at_all(store: Store) -> None:
     taken = incident(state="acknowledged", version=2)
-    assert store.apply_incidents([], [taken], [edit(1)], [event("e1")]) == "applied"
+    assert store.apply_incidents([taken], [edit(1)], [event("e1")]) == "applied"
     late = incident(state="silenced", version=2)
     also = incident("i2", state="silenced", version=2)
-    assert store.apply_incidents([incident("i3")], [also, late], [edit(2)], [event("e2")]) == "conflict"
+    assert store.apply_incidents([incident("i3"), also, late], [edit(2)], [event("e2")]) == "conflict"
     assert {i.id: i.state for i in store.incidents()} == {"i1": "acknowledged", "i2": "open"}
     assert [e.key for e in store.incident_events()] == ["e1"]
     with store.one_moment():
@@ -68,21 +68,21 @@ def test_a_change_of_what_somebody_else_changed_first_stores_nothing_at_all(stor
 
 @pytest.mark.parametrize("sequence", [1, 3])
 def test_an_edit_that_is_not_the_next_one_of_its_message_is_refused(store: Store, sequence: int) -> None:
-    assert store.apply_incidents([], [], [edit(1), edit(1, "other")]) == "applied"
-    assert store.apply_incidents([], [incident("i2", state="silenced", version=2)], [edit(sequence)]) == "conflict"
+    assert store.apply_incidents([], [edit(1), edit(1, "other")]) == "applied"
+    assert store.apply_incidents([incident("i2", state="silenced", version=2)], [edit(sequence)]) == "conflict"
     assert store.incident("i2").state == "open"
-    assert store.apply_incidents([], [], [edit(2)]) == "applied"
+    assert store.apply_incidents([], [edit(2)]) == "applied"
 
 
 def test_two_steps_of_one_incident_are_stored_in_their_order(store: Store) -> None:
     steps = [incident(state="acknowledged", version=2), incident(state="resolved", resolved_at=NOW, version=3)]
-    assert store.apply_incidents([], steps, []) == "applied"
+    assert store.apply_incidents(steps, []) == "applied"
     assert (store.incident("i1").state, store.incident("i1").version) == ("resolved", 3)
 
 
 def test_an_incident_is_not_opened_beside_one_of_its_fingerprint(store: Store) -> None:
     twin = incident("i9", label="i1")
-    assert store.apply_incidents([twin], [], [edit(1)], [event("e9", "i9")]) == "conflict"
+    assert store.apply_incidents([twin], [edit(1)], [event("e9", "i9")]) == "conflict"
     assert (store.incident_events(), store.thread("r1")) == ([], [])
 
 
@@ -96,7 +96,7 @@ def test_an_incident_is_found_by_how_its_id_begins(store: Store) -> None:
 
 def test_a_thread_is_a_message_with_all_that_belongs_to_it(store: Store) -> None:
     store.add_delivery(Delivery("r1", "incidents", "#ml", {"text": "x"}, NOW))
-    store.apply_incidents([], [], [edit(1), edit(1, "other")])
+    store.apply_incidents([], [edit(1), edit(1, "other")])
     assert [each.id for each in store.thread("r1")] == ["r1", "r1-1"]
 
 

@@ -51,7 +51,7 @@ QUESTIONS: dict[str, Callable[[Store], object]] = {
     "the replies": lambda s: s.thread("r1", operations=["reply"]),
     "how messages were composed last": lambda s: s.compositions({"r1", "r2"}),
     "the last edit": edits,
-    "decisions with an edit": lambda s: s.apply_incidents([INCIDENT], [], [edit("e1")]),
+    "decisions with an edit": lambda s: s.apply_incidents([INCIDENT], [edit("e1")]),
     "what is to be sent": lambda s: s.deliveries(["pending", "failed", "sending"]),
     "what was not sent": lambda s: s.undelivered(NOW),
     "when messages were sent": lambda s: s.sent_between(),

@@ -55,7 +55,7 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         )
         for _ in range(2):
             found.save_diagnoses(week(1), ["tickets"], [told], NOW)
-        found.apply_incidents([incident()], [], [delivery()], [])
+        found.apply_incidents([incident()], [delivery()], [])
         for label, text_ in (("billing", "prompt v7"), (None, "gone")):
             added, _ = notes.annotate(
                 found, notes.NewAnnotation("tickets", label, START + WEEK, text_, "ana"), lambda: NOW
