@@ -13,8 +13,7 @@ DECORATORS = [  # what they decorate is called by Typer, FastAPI, pydantic or SQ
 ]  # fmt: skip
 LISTED = {
     "a library calls it, or reads it": {
-        "_create_connection", "_perform_urllib_http_request_internal", "_upload_file", "http_open", "https_open",
-        "job_timeout_ms",
+        "_create_connection", "_upload_file", "http_open", "https_open", "https_response", "job_timeout_ms",
         "cache_ok", "coerce_to_is_types", "exc_text", "get_col_spec", "get_metadata",
         "handle_sigterm",
         "field_title_should_be_set",
