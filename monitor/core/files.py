@@ -1,13 +1,19 @@
-"""Writes a file that a person named: completely or not at all, and never replaces a special file."""
+"""Writes a file that a person named: completely or not at all, and never replaces a special file; locks of files."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
+from typing import IO
 
 _DIRECT = ("/dev/", "/proc/")
+_BETWEEN_TRIES_S = 0.02
 
 
 def write_whole(target: Path, content: str | bytes, *, folders: bool = True) -> None:
@@ -58,3 +64,29 @@ def _mode(real: Path) -> int:
         mask = os.umask(0)
         os.umask(mask)
         return 0o666 & ~mask
+
+
+@contextmanager
+def alone(file: Path, wait_s: float) -> Iterator[bool]:
+    """Keep other processes and threads that ask for the same file out for as long as the block lasts.
+
+    False, and the block runs all the same, where another has held it for more than ``wait_s`` seconds. A file system
+    without locks, or a full one, gives True.
+    """
+    with ExitStack() as held:
+        is_alone = True
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            lock, until = held.enter_context(file.with_name(f"{file.name}.lock").open("a")), monotonic() + wait_s
+            while not (is_alone := _is_taken(lock)) and monotonic() < until:
+                sleep(_BETWEEN_TRIES_S)
+        yield is_alone
+
+
+def _is_taken(lock: IO[str]) -> bool:
+    """Whether it was locked here. Raises OSError where that is not possible."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -7,25 +7,22 @@ history. Gates read it too.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from time import monotonic, sleep
-from typing import IO
 
 from sqlalchemy.engine import URL
 
-from monitor.core.files import write_whole
+from monitor.core.files import alone, write_whole
 from monitor.core.records import Identity, Mark, Recorded
 from monitor.history.connect import database_file
 
 STATE = Path("var/state")
 WAIT_S = 1.0
+"""Who holds the lock needs it for a moment. After this time it is stopped, and an emergency stop must not wait."""
 #: The parameters of an address's query that say which database it is; `options` may name a schema.
 _LOCATING = ("host", "hostaddr", "port", "dbname", "service", "options")
 
@@ -64,7 +61,7 @@ def write_marker(file: Path | None, identity: Identity) -> None:
         return
     mark = identity.mark
     content = asdict(mark) | {"content": identity.content}
-    with suppress(OSError), _alone(file):
+    with suppress(OSError), alone(file, WAIT_S):
         recorded = read_marker(file)
         if recorded is None or not (recorded.mark == mark or mark.is_older_than(recorded.mark)):
             write_whole(file, json.dumps(content))
@@ -73,29 +70,5 @@ def write_marker(file: Path | None, identity: Identity) -> None:
 def remove_marker(file: Path | None) -> None:
     """Delete the marker: an operator creates a new history in the place of the old one."""
     if file is not None:
-        with _alone(file):
+        with alone(file, WAIT_S):
             file.unlink(missing_ok=True)
-
-
-@contextmanager
-def _alone(file: Path) -> Iterator[None]:
-    """Keep other processes and threads from changing the marker between reading and replacing it.
-
-    Who holds the lock needs it for a moment. After :data:`WAIT_S` it is stopped, and an emergency stop must not wait.
-    """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.with_name(f"{file.name}.lock").open("a") as lock:
-        until = monotonic() + WAIT_S
-        while not _is_taken(lock) and monotonic() < until:
-            sleep(0.005)
-        yield
-
-
-def _is_taken(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:  # a file system without locks
-        return True
-    return True

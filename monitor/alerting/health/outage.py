@@ -10,16 +10,13 @@ looked for in the channel before it is sent again.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -32,6 +29,7 @@ from monitor.alerting.slack.outbox import find_or_send
 from monitor.config.model import Config, Route
 from monitor.config.settings import Settings
 from monitor.context import Sender, Sent, utc_now
+from monitor.core.files import alone
 from monitor.core.records import APPRISE, Delivery, Note
 from monitor.history.errors import HistoryLost
 from monitor.history.store import Store
@@ -43,7 +41,6 @@ ROOM = 1_024
 """The length of the file in characters, whatever its content."""
 PATIENCE_S = 30.0
 """How long to wait for the process that has the claim: longer than its calls of Slack may take."""
-BETWEEN_TRIES_S = 0.1
 TRIED_NOTE, TRIED = "tried", 65_536
 """The key and the number of characters of a note that is stored and removed, to test that there is room."""
 
@@ -52,8 +49,8 @@ TRIED_NOTE, TRIED = "tried", 65_536
 class Outage:
     """What was reported of an outage: since when, when last (``told``), how often, where (empty: nothing sent yet).
 
-    ``uncertain``: Slack may have accepted the next message, in ``channel``, although no answer came. ``ending``: the
-    same of the reply that it is over.
+    ``uncertain``: Slack may have accepted the next message, in ``channel``, or the reply that it is over, although no
+    answer came.
     """
 
     since: str
@@ -63,7 +60,6 @@ class Outage:
     channel_id: str = ""
     ts: str = ""
     uncertain: bool = False
-    ending: bool = False
 
 
 def file_of(settings: Settings) -> Path:
@@ -165,12 +161,12 @@ def _has_ended(settings: Settings, sender: Sender, outage: Outage, now: datetime
         root = _root(outage) or (_unanswered(sender, outage, since) if outage.uncertain else None)
         if root is not None:
             sender.send(delivery_of(edit, kind="monitor", now=now, operation="edit", root="outage"), root)
-            _write(settings, replace(outage, ending=True))  # in case this process ends while it sends
+            _write(settings, replace(outage, uncertain=True))  # in case this process ends while it sends
             said = delivery_of(reply, kind="monitor", now=now, operation="reply", root="outage")
-            find_or_send(sender, said, root, outage.ending)
+            find_or_send(sender, said, root, outage.uncertain)
     except TransportError as failed:
         log.error("not sent: %s", failed)
-        _write(settings, replace(outage, ending=outage.ending or failed.ambiguous))
+        _write(settings, replace(outage, uncertain=outage.uncertain or failed.ambiguous))
         return failed.permanent
     return True
 
@@ -220,7 +216,7 @@ def _write(settings: Settings, outage: Outage) -> None:
 def _keep_room(settings: Settings) -> None:
     path = file_of(settings)
     if not _has_room(path):
-        with _claimed(path):  # which may have made the file, for an outage that begins now
+        with _claimed(path):  # another process may have made the file, for an outage that begins now
             if not _has_room(path):
                 _put(path, "")
 
@@ -248,23 +244,7 @@ def _claimed(path: Path) -> Iterator[None]:
     Where the file cannot be locked (a full disk, some network folders), or its claim is held for longer than
     PATIENCE_S, the block runs without: a message that came twice is better than none.
     """
-    with ExitStack() as held:
-        with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            _wait_for(held.enter_context(path.open("r+" if path.exists() else "a+", encoding="utf-8")))
+    with alone(path, PATIENCE_S) as is_alone:
+        if not is_alone:
+            log.error("another process has held %s for %.0f s: going on without a claim", path, PATIENCE_S)
         yield
-
-
-def _wait_for(file: IO[str]) -> None:
-    """Lock a file until it is closed. Raises OSError where that is not possible, in time or at all."""
-    until = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                log.error("another process has held %s for %.0f s: going on without a claim", file.name, PATIENCE_S)
-                raise
-            time.sleep(BETWEEN_TRIES_S)
-        else:
-            return

@@ -138,7 +138,8 @@ def test_a_process_that_hangs_with_the_claim_keeps_no_message_back(
     monkeypatch.setattr(outage, "PATIENCE_S", 0.3)
     with world.opened(lambda: NOW) as monitor:
         outage.end(settings, monitor.store, NOW)
-        with outage.file_of(settings).open("r+") as hanging:
+        file = outage.file_of(settings)
+        with file.with_name(f"{file.name}.lock").open("a") as hanging:
             fcntl.flock(hanging, fcntl.LOCK_EX)
             outage.report(settings, TO, "calmon-daily", "gone", NOW)
             outage.end(settings, monitor.store, NOW + HOUR)
