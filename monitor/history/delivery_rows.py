@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, update
@@ -12,7 +12,6 @@ from monitor.core.records import Delivery, DeliveryState
 from monitor.history.connect import Row, add_missing, one_at_a_time, row_of
 from monitor.history.tables import deliveries as table
 
-CLAIM_EXPIRES = timedelta(minutes=5)
 _UNSENT = ("pending", "failed")
 _LIVING = (*_UNSENT, "sending", "sent")
 _NO_ERROR: Row = {"error": None, "error_code": None, "uncertain": False}
@@ -162,23 +161,19 @@ def claim(
     from_state: DeliveryState,
     worker: str,
     now: datetime,
-    claimed_at: datetime | None = None,
 ) -> bool:
-    """Claim a delivery for sending, and count the attempt. True for exactly one caller.
+    """Claim a delivery that waits for sending, and count the attempt. True for exactly one caller.
 
     An edit is claimed only if no other edit of its message is being sent and no later one is stored. A delivery in
-    ``sending`` is claimed only if its sender is gone: the claim has expired, or this worker made it before it
-    was restarted, at the ``claimed_at`` that was read.
+    ``sending`` is never claimed: :func:`settle` releases it first, in the name of the sender that is gone.
     """
     _serialize_claims_of_root(connection, delivery)
-    conditions = [
+    conditions = (
         table.c.id == delivery,
         table.c.state == from_state,
+        table.c.state.in_(_UNSENT),
         or_(table.c.operation != "edit", and_(~_edit_under_way(), ~_later_edit())),
-    ]
-    if from_state == "sending":
-        same_claim = and_(table.c.claimed_by == worker, table.c.claimed_at == claimed_at)
-        conditions.append(or_(table.c.claimed_at <= now - CLAIM_EXPIRES, same_claim))
+    )
     claimed: Row = {"state": "sending", "attempts": table.c.attempts + 1, "claimed_at": now, "claimed_by": worker}
     return connection.execute(update(table).where(*conditions).values(claimed)).rowcount == 1
 

@@ -904,19 +904,18 @@ def test_a_message_goes_from_pending_through_failed_to_sent(store: Store):
     assert not store.settle_delivery("m1", worker="w2", state="failed", now=retry)
 
 
-def test_a_message_being_sent_is_taken_over_only_from_a_sender_that_is_gone(store: Store):
+def test_a_message_being_sent_is_taken_over_only_once_it_was_released_in_the_name_of_its_sender(store: Store):
     store.add_delivery(delivery())
     store.claim_delivery("m1", from_state="pending", worker="w1", now=NOW)
-    soon, late = NOW + timedelta(minutes=1), NOW + timedelta(minutes=5)
-    assert not store.claim_delivery("m1", from_state="sending", worker="w2", now=soon)
-    assert not store.claim_delivery("m1", from_state="sending", worker="w1", now=soon)
-    assert store.claim_delivery("m1", from_state="sending", worker="w1", now=soon, claimed_at=NOW)
-    assert not store.claim_delivery("m1", from_state="sending", worker="w1", now=soon, claimed_at=NOW)
-    assert not store.claim_delivery("m1", from_state="sending", worker="w2", now=late)
-    assert store.claim_delivery("m1", from_state="sending", worker="w2", now=late + timedelta(minutes=1))
+    late = NOW + WEEK
+    for worker in ("w1", "w2"):
+        assert not store.claim_delivery("m1", from_state="sending", worker=worker, now=late)
+    assert not store.settle_delivery("m1", worker="w2", state="failed", now=late)
+    assert store.settle_delivery("m1", worker="w1", state="failed", now=late)
+    assert store.claim_delivery("m1", from_state="failed", worker="w2", now=late)
 
 
-@pytest.mark.parametrize("from_state", ["pending", "sending"])
+@pytest.mark.parametrize("from_state", ["pending", "failed"])
 def test_of_many_that_claim_a_message_one_gets_it(store: Store, from_state: Any):
     store.add_delivery(delivery(state=from_state, claimed_at=NOW - WEEK, claimed_by="gone"))
     won = at_once(lambda i: store.claim_delivery("m1", from_state=from_state, worker=f"w{i}", now=NOW))

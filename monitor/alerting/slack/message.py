@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, get_args
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from monitor.alerting.slack.blocks import (
@@ -42,21 +42,16 @@ def trial_message(
 def delivery_of(
     payload: Payload,
     *,
-    kind: str,
+    kind: DeliveryKind,
     now: datetime,
     operation: Operation = "post",
     root: str | None = None,
     sequence: int = 0,
     id: str | None = None,
 ) -> Delivery:
-    """The pending delivery of a payload; its id is the one in the payload's metadata unless given.
-
-    Raises ValueError for an unknown kind.
-    """
-    if kind not in get_args(DeliveryKind):
-        raise ValueError(f"{kind!r} is not a kind of delivery")
+    """The pending delivery of a payload; its id is the one in the payload's metadata unless given."""
     return Delivery(
-        id=id or payload["metadata"]["event_payload"]["delivery_id"], kind=kind, channel=payload["channel"],  # type: ignore[arg-type]  # checked above
+        id=id or payload["metadata"]["event_payload"]["delivery_id"], kind=kind, channel=payload["channel"],
         payload=payload, created_at=now, next_attempt_at=now, operation=operation, root=root, sequence=sequence,
     )  # fmt: skip
 
