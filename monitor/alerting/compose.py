@@ -174,12 +174,11 @@ class _Composer:
         if story is None:
             return []
         mention = route.mention if route is not None else None
-        edit = self._edit(story, incident, post, mention)
-        last = self.monitor.store.compositions({post.id}).get(post.id)
-        made = [] if last is not None and _is_same(edit.payload, last.payload) else [edit]
+        edit = self._edit(story, incident, post, mention, self.monitor.store.compositions({post.id}).get(post.id))
         is_silent = incident.silenced_until is not None and incident.silenced_until > self.monitor.clock()
         line = None if is_silent and incident.is_open else self._news(decision, story, incident, post, mention)
-        return made if line is None else [*made, _reply(self.monitor, incident, line)]
+        reply = None if line is None else _reply(self.monitor, incident, line)
+        return [each for each in (edit, reply) if each is not None]
 
     def switch_edit(self, incident: Incident, shown: Delivery | None) -> Delivery | None:
         """The edit of a message that shows other switches than there are now; ``shown`` is its newest composition."""
@@ -191,11 +190,15 @@ class _Composer:
         if story is None:
             return None
         route = route_of(self.monitor.config, incident)
-        edit = self._edit(story, incident, post, None if route is None else route.mention)
-        return None if _is_same(edit.payload, shown.payload) else edit
+        return self._edit(story, incident, post, None if route is None else route.mention, shown)
 
-    def _edit(self, story: Story, incident: Incident, post: Delivery, mention: str | None) -> Delivery:
+    def _edit(
+        self, story: Story, incident: Incident, post: Delivery, mention: str | None, last: Delivery | None
+    ) -> Delivery | None:
+        """The edit of a message that shows something else than its ``last`` composition."""
         shown = self._living(story, incident, Route(channel=post.channel, mention=mention))
+        if last is not None and _is_same(shown, last.payload):
+            return None
         sequence = self.monitor.store.last_edit(post.id) + 1
         return delivery_of(
             edited(shown, post.id, sequence), kind=_kind(incident), now=self.monitor.clock(), operation="edit",
@@ -257,16 +260,13 @@ class _Composer:
 
     def notices(self, decision: IncidentDecision, incident: Incident) -> list[Delivery]:
         """The notices of a decision: a new one where people are called, a last one to all who had one."""
-        if decision.kind != "resolve":
-            return self.calling(incident) if decision.calls else []
-        story = self.story(incident) if notices.told_of(self.monitor, incident) else None
-        return [] if story is None else notices.ending(self.monitor, decision, story, incident)
+        if decision.kind == "resolve":
+            return notices.ending(self.monitor, self.story, decision, incident)
+        return self.calling(incident, again=True) if decision.calls else []
 
-    def calling(self, incident: Incident, *, again: bool = True) -> list[Delivery]:
+    def calling(self, incident: Incident, *, again: bool) -> list[Delivery]:
         """The notice of an open incident; with ``again`` also where its receiver had one already."""
-        name = notices.receiver(self.monitor, incident, self.route_of(incident), again=again)
-        story = None if name is None else self.story(incident)
-        return [] if name is None or story is None else [notices.beginning(self.monitor, story, incident, name)]
+        return notices.calling(self.monitor, self.story, incident, self.route_of(incident), again=again)
 
     def route_of(self, incident: Incident) -> Route | None:
         """The route that takes an incident; of the monitor's, one that refuses no messages, if there is any."""

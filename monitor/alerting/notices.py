@@ -5,7 +5,8 @@ They have no threads and no edits, so each notice says all of it, with the addre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from monitor.alerting.health.message import notice_lines
 from monitor.alerting.slack.blocks import hashed
@@ -19,25 +20,27 @@ from monitor.incidents.life import IncidentDecision
 from monitor.story.incident import reason_words
 from monitor.story.label import LabelStory, labels_words, story_lines
 
+Tell: TypeAlias = Callable[[Incident], Story | None]
 _KINDS = {"critical": "failure", "warning": "warning", "info": "info"}
 
 
-def receiver(monitor: Monitor, incident: Incident, route: Route | None, *, again: bool) -> str | None:
-    """Who is to be told of an open incident; None where nobody is, or (not ``again``) has been told already."""
+def calling(monitor: Monitor, tell: Tell, incident: Incident, route: Route | None, *, again: bool) -> list[Delivery]:
+    """The notice of an open incident to the receiver of its route; with ``again`` also where it had one already."""
     if route is None or route.apprise is None or incident.state != "open":
-        return None
-    return route.apprise if again or not _is_stored(monitor, root_of(incident, route.apprise)) else None
+        return []
+    first = root_of(incident, route.apprise)
+    is_told = _is_stored(monitor, first)
+    story = tell(incident) if again or not is_told else None
+    later = hashed(first, str(incident.version)) if is_told else ""
+    return [] if story is None else [_notice(monitor, incident, route.apprise, *_told(story, incident), later)]
 
 
-def beginning(monitor: Monitor, story: Story, incident: Incident, name: str) -> Delivery:
-    """The first notice of an incident to a receiver, or one more."""
-    first = root_of(incident, name)
-    again = hashed(first, str(incident.version)) if _is_stored(monitor, first) else ""
-    return _notice(monitor, incident, name, *_told(story, incident), again)
-
-
-def ending(monitor: Monitor, decision: IncidentDecision, story: Story, incident: Incident) -> list[Delivery]:
-    """The last notice of an incident, to everyone who had one."""
+def ending(monitor: Monitor, tell: Tell, decision: IncidentDecision, incident: Incident) -> list[Delivery]:
+    """The last notice of an incident, to everyone who had one since it was opened or came back."""
+    names = [name for name in _receivers(monitor.config) if _is_stored(monitor, root_of(incident, name))]
+    story = tell(incident) if names else None
+    if story is None:
+        return []
     top, lines = _told(story, incident)
     if isinstance(story, LabelStory):
         why = f": {decision.why}" if decision.why else ""
@@ -45,7 +48,7 @@ def ending(monitor: Monitor, decision: IncidentDecision, story: Story, incident:
         lines = [f"{story.name} {reason_words(decision.reason)}{why}", switch]
     return [
         _notice(monitor, incident, name, f"Over: {top}", lines, hashed(root_of(incident, name), "end"))
-        for name in told_of(monitor, incident)
+        for name in names
     ]
 
 
@@ -55,11 +58,6 @@ def _told(story: Story, incident: Incident) -> tuple[str, list[str]]:
         return story.title(incident), notice_lines(story)
     about = [labels_words(incident.labels)] if incident.labels else []
     return story.headline, [*about, story.known.removeprefix(": "), *story_lines(story)[1:]]
-
-
-def told_of(monitor: Monitor, incident: Incident) -> list[str]:
-    """The receivers of the routes that had a notice of an incident since it was opened or came back."""
-    return [name for name in _receivers(monitor.config) if _is_stored(monitor, root_of(incident, name))]
 
 
 def messages_of(config: Config, incident: Incident) -> list[str]:
