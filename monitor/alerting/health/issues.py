@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from statistics import median
-from typing import Self
+from typing import Any, Self
 from zoneinfo import ZoneInfo
 
 from monitor.alerting.slack.client import TOKEN_ERRORS
@@ -30,8 +30,6 @@ from monitor.core.records import (
     Window,
     receiver_name,
 )
-from monitor.core.rejection_records import Rejection, Rejections
-from monitor.core.rejection_words import fact, remedy
 from monitor.core.wording import and_more, count_of, moment
 
 OVERDUE = timedelta(hours=6)
@@ -195,27 +193,10 @@ class ReadingSeen:
 
 @dataclass(frozen=True, slots=True)
 class JudgedSeen:
-    """The verdicts of one source in the newest window of a schedule that was judged.
+    """The newest window of a schedule that was judged of a source: whether any verdict was, and what could not be."""
 
-    ``reasons`` counts the verdicts that are not evaluated, by reason; ``labels`` names, for the reasons reported by
-    label, (rule, severity, label); ``since`` is the first of the consecutive windows in which a reason held
-    (``""``: nothing was judged). ``lost`` says why rows were rejected, ``examples`` names some of their items.
-    """
-
-    schedule: Schedule
-    window_name: str
-    source: str
-    evaluated: int
-    reasons: Mapping[Reason, int] = field(default_factory=dict)
-    labels: Mapping[Reason, Sequence[tuple[str, Severity, str | None]]] = field(default_factory=dict)
-    since: Mapping[str, str] = field(default_factory=dict)
-    lost: Rejections = field(default_factory=Rejections)
-    examples: tuple[str, ...] = ()
-
-    def named_since(self, reason: str) -> str:
-        """``2026-W46 (since 2026-W40)``: the window, with the first consecutive one in which a reason held."""
-        first = self.since.get(reason) or self.window_name
-        return self.window_name if first == self.window_name else f"{self.window_name} (since {first})"
+    evaluated: bool
+    issues: tuple[HealthIssue, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,8 +209,8 @@ class Observed:
     ``with_scores`` the sources of which gates have a score from which labels act.
     ``channels`` are those of the routes, ``sent`` when the first and the last message were sent (None: none was).
     ``has_buttons``: both tokens of ``calmon slack`` are set here. ``not_news`` are the labels that have too few rows to
-    be judged now, or none any more, of which their own incident tells. ``judged_at`` are the starts of the windows of
-    each schedule and source that were judged.
+    be judged now, or none any more, of which their own incident tells. ``judged`` is about the newest window of each
+    schedule and source, and ``judged_at`` are the starts of all that were judged.
     """
 
     zone: ZoneInfo
@@ -243,7 +224,7 @@ class Observed:
     rules_revision: str = ""
     lease: timedelta = timedelta(0)
     identity: Identity | None = None
-    judged: Sequence[JudgedSeen] = ()
+    judged: Mapping[tuple[Schedule, str], JudgedSeen] = field(default_factory=dict)
     notes: Mapping[str, Note] = field(default_factory=dict)
     in_threads: frozenset[tuple[str, str | None]] = frozenset()
     untold: frozenset[tuple[str, str | None]] = frozenset()
@@ -301,25 +282,11 @@ class HealthIssue:
 
 def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
     """All health issues, the most severe first."""
-    late = {schedule: _late(observed, schedule, now) for schedule in observed.scheduled}
-    data = {
-        schedule: [issue for source in observed.sources for issue in _of_source(observed, source, schedule)]
-        for schedule in observed.scheduled
-    }
-    # where the other schedule runs and finds no row in any source, the clock may be days ahead: that issue asks for it
-    is_ahead = any(
-        not late[schedule][2] and {*observed.sources} <= {i.source for i in of if i.reason is WatchReason.DATA_STALE}
-        for schedule, of in data.items()
-    )
     found = [
         *_history(observed, now),
-        *(
-            each
-            for schedule in observed.scheduled
-            for each in _runs(observed, schedule, now, *late[schedule], is_ahead)
-        ),
+        *_runs(observed, now),
         *_flows(observed, now),
-        *itertools.chain(*data.values()),
+        *(i for each in observed.scheduled for source in observed.sources for i in _of_source(observed, source, each)),
         *_deliveries(observed, now),
         *_listener(observed, now),
         *_leases(observed, now),
@@ -370,22 +337,18 @@ def _history(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         )
 
 
-def _judged_runs(observed: Observed, schedule: Schedule, now: datetime) -> dict[str, list[RunSeen]]:
-    """Source -> its runs of the newest window that is ready, and of the newest whose run is overdue."""
-    due = [windows.last_ready(schedule, at, observed.zone) for at in (now, now - OVERDUE)]
-    return {source: [r for r in runs if _is_of(r, *due)] for source, runs in observed.runs_of(schedule).items()}
-
-
 def _is_of(run: RunSeen, *due: Window) -> bool:
     return any(windows.are_same(run.schedule, run.window_start, window.start) for window in due)
 
 
-def _late(observed: Observed, schedule: Schedule, now: datetime) -> tuple[Window, list[str], bool]:
-    """(The newest window whose run is overdue, the sources that were not run since, whether these are all)."""
-    late, judged = windows.last_ready(schedule, now - OVERDUE, observed.zone), _judged_runs(observed, schedule, now)
+def _late(
+    observed: Observed, schedule: Schedule, now: datetime
+) -> tuple[Window, Mapping[str, list[RunSeen]], list[str]]:
+    """The newest window whose run is overdue, by source the runs of it and of a newer one, the sources without any."""
+    late, ready = (windows.last_ready(schedule, at, observed.zone) for at in (now - OVERDUE, now))
     runs_of = observed.runs_of(schedule)
-    missing = [s for s, runs in runs_of.items() if not judged[s] and _is_due(observed, schedule, runs, late)]
-    return late, missing, bool(missing) and not any(judged.values())
+    due = {source: [run for run in runs if _is_of(run, late, ready)] for source, runs in runs_of.items()}
+    return late, due, [s for s, runs in runs_of.items() if not due[s] and _is_due(observed, schedule, runs, late)]
 
 
 def _is_due(observed: Observed, schedule: Schedule, runs: Sequence[RunSeen], late: Window) -> bool:
@@ -399,34 +362,39 @@ def _is_due(observed: Observed, schedule: Schedule, runs: Sequence[RunSeen], lat
     return beside or (since is not None and since < late.end)
 
 
-def _runs(
-    observed: Observed,
-    schedule: Schedule,
-    now: datetime,
-    late: Window,
-    missing: Sequence[str],
-    is_whole: bool,
-    is_ahead: bool,
-) -> Iterable[HealthIssue]:
-    """Runs of a schedule that are missing (of what is ``late``; not ``is_whole``: of some sources), failed or hang."""
-    if is_whole:
-        yield _missing(observed, schedule, late, "info" if is_ahead else "critical")
-    elif missing:  # others were run, as by deployments of single sources
-        yield HealthIssue(
-            WatchReason.RUN_MISSING,
-            "critical",
-            f"The {schedule} run of {late.name} left out {_names(missing)}: it was of other sources alone.",
-            f"{_again(schedule, late.name)}; if each source has a deployment of its own, check that none is paused",
-        )
-    yield from _gaps(observed, schedule)
-    judged = _judged_runs(observed, schedule, now)
-    alike: dict[tuple[str, str, datetime], list[RunSeen]] = {}
-    for source, runs in observed.runs_of(schedule).items():
-        of_window = max(judged[source], key=lambda run: run.window_start, default=None)
-        for run in [of_window or max(runs, key=lambda run: run.started_at)] if runs else []:
-            alike.setdefault((run.window_name, run.state, run.started_at), []).append(run)
-    for together in alike.values():
-        yield from _state(together, now, is_whole=len(together) == len(observed.sources))
+def _runs(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    """Runs that are missing, of all sources or of some, that failed, or that hang."""
+    for schedule in observed.scheduled:
+        late, due, missing = _late(observed, schedule, now)
+        if missing and not any(due.values()):
+            yield _missing(observed, schedule, late, "info" if _may_be_ahead(observed, now) else "critical")
+        elif missing:  # others were run, as by deployments of single sources
+            yield HealthIssue(
+                WatchReason.RUN_MISSING,
+                "critical",
+                f"The {schedule} run of {late.name} left out {_names(missing)}: it was of other sources alone.",
+                f"{_again(schedule, late.name)}; if each source has a deployment of its own, check that none is paused",
+            )
+        yield from _gaps(observed, schedule)
+        alike: dict[tuple[str, str, datetime], list[RunSeen]] = {}
+        for source, runs in observed.runs_of(schedule).items():
+            for run in sorted(due[source] or runs, key=lambda run: run.window_start)[-1:]:
+                alike.setdefault((run.window_name, run.state, run.started_at), []).append(run)
+        for together in alike.values():
+            yield from _state(together, now, is_whole=len(together) == len(observed.sources))
+
+
+def _may_be_ahead(observed: Observed, now: datetime) -> bool:
+    """Whether another schedule runs and finds no row in any source: the clock may be days ahead, and it says so."""
+    return any(
+        any(_late(observed, schedule, now)[1].values())
+        and all(_is_stale(_of_source(observed, source, schedule)) for source in observed.sources)
+        for schedule in observed.scheduled
+    )
+
+
+def _is_stale(found: Iterable[HealthIssue]) -> bool:
+    return any(issue.reason is WatchReason.DATA_STALE for issue in found)
 
 
 def _gaps(observed: Observed, schedule: Schedule) -> Iterable[HealthIssue]:
@@ -450,12 +418,11 @@ def _gaps(observed: Observed, schedule: Schedule) -> Iterable[HealthIssue]:
 
 def _gaps_of(observed: Observed, schedule: Schedule, source: str) -> list[Window]:
     """Not where nothing could be judged of the newest window: the clock may be ahead, and other issues report it."""
-    starts = observed.judged_at.get((schedule, source))
-    is_of = (each for each in observed.judged if (each.schedule, each.source) == (schedule, source))
-    if not starts or any(not each.evaluated for each in is_of):
+    starts, newest = observed.judged_at.get((schedule, source)), observed.judged.get((schedule, source))
+    if not starts or (newest is not None and not newest.evaluated):
         return []
-    newest = windows.begun(schedule, max(starts), observed.zone)
-    return windows.missed(schedule, starts, newest, observed.zone, windows.CATCH_UP)
+    last = windows.begun(schedule, max(starts), observed.zone)
+    return windows.missed(schedule, starts, last, observed.zone, windows.CATCH_UP)
 
 
 def _missing(observed: Observed, schedule: Schedule, late: Window, severity: Severity) -> HealthIssue:
@@ -555,11 +522,10 @@ def _is_over(observed: Observed, flow: str, note: Note) -> bool:
 
 def _of_source(observed: Observed, source: str, schedule: Schedule) -> list[HealthIssue]:
     """What could not be read of a source, else what could not be judged of it."""
-    newest = [each for each in observed.judged if (each.source, each.schedule) == (source, schedule)]
-    judged, data = [issue for each in newest for issue in _judged(each)], _data(observed, source, schedule)
-    reasons = {issue.reason for issue in judged}
-    if data is None or (data.reason is WatchReason.REJECTED_ROWS and data.reason in reasons):
-        return judged  # where all rows were rejected, the verdicts name the cause
+    newest, data = observed.judged.get((schedule, source)), _data(observed, source, schedule)
+    judged = () if newest is None else newest.issues
+    if data is None or (data.reason is WatchReason.REJECTED_ROWS and data.reason in {each.reason for each in judged}):
+        return [*judged]  # where all rows were rejected, the verdicts name the cause
     return [data, *(judged if data.reason is WatchReason.DATA_SMALL else ())]
 
 
@@ -652,50 +618,48 @@ def _undated(readings: Sequence[ReadingSeen], usual: float) -> tuple[str, bool]:
 def _since(observed: Observed, readings: Sequence[ReadingSeen]) -> str:
     """``2026-W46 (since 2026-W40)``: the newest window, with the first consecutive one that was no better."""
     alike = list(itertools.takewhile(lambda each: each.trouble == readings[0].trouble, readings))
-    name, first = observed.window_of(readings[0]).name, observed.window_of(alike[-1]).name
-    return name if len(alike) == 1 else f"{name} (since {first})"
+    return named_since(observed.window_of(readings[0]).name, observed.window_of(alike[-1]).name)
 
 
-def _judged(each: JudgedSeen) -> Iterable[HealthIssue]:
-    """What the newest evaluation of a source could not judge."""
-    if not each.evaluated and set(each.reasons) - _REPORTED_ELSEWHERE:
-        yield _nothing_judged(each)
-    gravest = each.lost.gravest
-    for reason, said in BY_LABEL.items():
-        if each.labels.get(reason):
-            words = _rejected(each, gravest) if gravest and reason is Reason.REJECTED_ROWS else said
-            yield _not_by_label(each, reason, *words)
+def named_since(name: str, first: str) -> str:
+    """A window, with the first consecutive one in which the same held.
+
+    >>> named_since("2026-W46", "2026-W40")
+    '2026-W46 (since 2026-W40)'
+    """
+    return name if name == first else f"{name} (since {first})"
 
 
-def _rejected(each: JudgedSeen, gravest: Rejection) -> tuple[str, str]:
-    """Why rows were rejected, and what to do."""
-    items = f" (for example {', '.join(each.examples)})" if each.examples else ""
-    return f"{fact(gravest)}{items}", f"{remedy(gravest).removesuffix('.')}: {{again}}"
+def nothing_judged(run: RunSeen, when: str, reasons: Mapping[Reason, int]) -> Iterable[HealthIssue]:
+    """That no verdict of a source was evaluated in its newest window; ``when`` is :func:`named_since`.
+
+    ``reasons`` counts the verdicts by reason.
+    """
+    told, by_count = set(reasons) - _REPORTED_ELSEWHERE, sorted(reasons.items(), key=lambda item: -item[1])
+    if told:
+        yield HealthIssue(
+            WatchReason.NOTHING_JUDGED,
+            "info" if told == {Reason.TOO_FEW_ROWS} else "critical",  # a season: the next weeks pool more
+            f"Nothing of {run.source} was judged in {when}: all {sum(reasons.values()):,} verdicts of the "
+            f"{run.schedule} rules are not evaluated "
+            f"({', '.join(f'{reason.value} {count:,}' for reason, count in by_count)}).",
+            f"read `calmon docs {by_count[0][0].value}`; `calmon explain` a verdict says what is missing",
+            run.source,
+        )
 
 
-def _nothing_judged(each: JudgedSeen) -> HealthIssue:
-    by_count = sorted(each.reasons.items(), key=lambda item: -item[1])
-    why = ", ".join(f"{reason.value} {count:,}" for reason, count in by_count)
-    quiet = set(each.reasons) - _REPORTED_ELSEWHERE == {Reason.TOO_FEW_ROWS}  # a season: the next weeks pool more
-    return HealthIssue(
-        WatchReason.NOTHING_JUDGED,
-        "info" if quiet else "critical",
-        f"Nothing of {each.source} was judged in {each.named_since('')}: all {sum(each.reasons.values()):,} verdicts "
-        f"of the {each.schedule} rules are not evaluated ({why}).",
-        f"read `calmon docs {by_count[0][0].value}`; `calmon explain` a verdict says what is missing",
-        each.source,
-    )
-
-
-def _not_by_label(each: JudgedSeen, reason: Reason, why: str, do_now: str) -> HealthIssue:
-    rules, severities, labels = (set(column) for column in zip(*each.labels[reason], strict=True))
+def not_by_label(
+    run: RunSeen, when: str, reason: Reason, verdicts: Sequence[Mapping[str, Any]], why: str, do_now: str
+) -> HealthIssue:
+    """That verdicts (rule, severity, label) of the newest window of a source could not be judged, for this reason."""
+    rules, severities, labels = ({row[name] for row in verdicts} for name in ("rule", "severity", "label"))
     named = ", ".join(sorted(rules)) if len(rules) <= RULES_SHOWN else f"{len(rules)} rules"
     return HealthIssue(
         WatchReason(reason.value),
         min(severities, key=SEVERITY_RANK.__getitem__),
-        f"{each.source} in {each.named_since(reason)}: {named} could not judge {_of_labels(labels)}: {why}.",
-        do_now.replace("{again}", _again(each.schedule, each.window_name)),
-        each.source,
+        f"{run.source} in {when}: {named} could not judge {_of_labels(labels)}: {why}.",
+        do_now.replace("{again}", _again(run.schedule, run.window_name)),
+        run.source,
     )
 
 

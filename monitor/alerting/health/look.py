@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import takewhile
-from typing import Any
 
 from monitor.alerting.health import issues, message, troubles
 from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, ReadingSeen, RunSeen
@@ -19,6 +18,7 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.diagnoses import NotTold
 from monitor.core.records import SCHEDULES, VANISHED, DeliveryState, Incident, Reason, Schedule
+from monitor.core.rejection_words import fact, remedy
 from monitor.core.wording import clean
 from monitor.history.store import Store
 from monitor.incidents.life import WATCHDOG
@@ -73,12 +73,12 @@ def observed(
         rules_revision=config.revision,
         lease=config.automation.lease,
         identity=store.identity(),
-        judged=[
-            each
+        judged={
+            (schedule, source): each
             for schedule in scheduled
             for source in config.sources
-            for each in _judged(store, runs, schedule, source)
-        ],
+            if (each := _judged(store, runs, schedule, source)) is not None
+        },
         notes=store.notes(),
         in_threads=frozenset((each.source, each.label) for each in unresolved if each.root is not None),
         untold=_untold(store, config, unresolved),
@@ -103,44 +103,38 @@ def _untold(store: Store, config: Config, unresolved: Sequence[Incident]) -> fro
     return frozenset((each.source, each.label) for each in calling if told.isdisjoint(messages[each.id]))
 
 
-def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule, source: str) -> Iterator[JudgedSeen]:
-    """The verdicts of a source in its newest window of a schedule, if there are any."""
+def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule, source: str) -> JudgedSeen | None:
+    """What the newest run of a source could judge, and could not; None where it has no verdicts."""
     done = [run for run in runs if (run.schedule, run.source, run.state) == (schedule, source, "done")]
     rows = store.judged(schedule, done[0].window_start, source) if done else []
     if not rows:
-        return
+        return None
     newest, before = done[0], done[1 : SINCE_BACK + 1]
-    reasons = {Reason(row["reason"]): int(row["verdicts"]) for row in rows if row["outcome"] == "not_evaluated"}
-    evaluated = sum(int(row["verdicts"]) for row in rows if row["outcome"] != "not_evaluated")
-    by_label = [reason for reason in issues.BY_LABEL if reason in reasons]
-    keys = [*(reason.value for reason in by_label), *([] if evaluated else [""])]
-    not_judged = {reason: store.not_judged(schedule, newest.window_start, source, reason) for reason in by_label}
-    yield JudgedSeen(
-        schedule,
-        newest.window_name,
-        source,
-        evaluated,
-        reasons,
-        labels={
-            reason: [(row["rule"], row["severity"], row["label"]) for row in rows]
-            for reason, rows in not_judged.items()
-        },
-        since={key: _since(store, newest, before, key) for key in keys},
-        **(_lost(store, newest) if Reason.REJECTED_ROWS in by_label else {}),
-    )
+    reasons = {Reason(row["reason"]): row["verdicts"] for row in rows if row["outcome"] == "not_evaluated"}
+    evaluated = any(row["outcome"] != "not_evaluated" for row in rows)
+    found = [] if evaluated else [*issues.nothing_judged(newest, _since(store, newest, before, ""), reasons)]
+    for reason, usual in issues.BY_LABEL.items():
+        if reason in reasons:
+            words = (_rejected(store, newest) if reason is Reason.REJECTED_ROWS else None) or usual
+            verdicts = store.not_judged(schedule, newest.window_start, source, reason)
+            found.append(issues.not_by_label(newest, _since(store, newest, before, reason), reason, verdicts, *words))
+    return JudgedSeen(evaluated, tuple(found))
 
 
-def _lost(store: Store, run: RunSeen) -> dict[str, Any]:
-    """Why rows of a source were rejected, with the items of some of them."""
-    lost = store.rejections(run.schedule, run.window_start, run.source)
-    reason = lost.gravest.reason if lost.gravest else None
-    found = [q for q in store.quality(run.schedule, run.window_start, run.source) if q.reason == reason]
-    items = [clean(str(row.get("item"))) for q in found for row in q.examples if row.get("item")]
-    return {"lost": lost, "examples": tuple(dict.fromkeys(items))[:EXAMPLES]}
+def _rejected(store: Store, run: RunSeen) -> tuple[str, str] | None:
+    """Why rows of a source were rejected, with the items of some of them, and what to do."""
+    gravest = store.rejections(run.schedule, run.window_start, run.source).gravest
+    if gravest is None:
+        return None
+    quality = store.quality(run.schedule, run.window_start, run.source)
+    rows = [row for each in quality if each.reason == gravest.reason for row in each.examples if row.get("item")]
+    items = ", ".join(list(dict.fromkeys(clean(str(row["item"])) for row in rows))[:EXAMPLES])
+    why = f"{fact(gravest)} (for example {items})" if items else fact(gravest)
+    return why, f"{remedy(gravest).removesuffix('.')}: {{again}}"
 
 
 def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], key: str) -> str:
-    """The first of the consecutive windows in which the reason ``key`` held ("": in which nothing was judged)."""
+    """The newest window, with the first consecutive one in which the reason ``key`` held ("": nothing was judged)."""
 
     def holds(run: RunSeen) -> bool:
         rows = store.judged(run.schedule, run.window_start, run.source)
@@ -148,7 +142,7 @@ def _since(store: Store, newest: RunSeen, before: Sequence[RunSeen], key: str) -
             return any(row["reason"] == key for row in rows)
         return bool(rows) and all(row["outcome"] == "not_evaluated" for row in rows)
 
-    return next(iter(reversed([newest, *takewhile(holds, before)]))).window_name
+    return issues.named_since(newest.window_name, [newest, *takewhile(holds, before)][-1].window_name)
 
 
 @dataclass(frozen=True)
@@ -193,7 +187,6 @@ class Look:
             () if over else self.needing,
             automation_line(self.seen, self.now),
             self.now,
-            ended_at=self._ended_at(incident),
             has_ended=bool(ended_leases(self.seen.present, self.now, self.seen.identity)),
             was=self._reasons(incident) if over else (),
         )
@@ -216,15 +209,6 @@ class Look:
         stored = (event.reason for event in self.monitor.store.incident_events(incident.id) if event.actor == WATCHDOG)
         known = [reason for reasons in stored for reason in reasons.split(", ") if reason]
         return list(dict.fromkeys([*known, *incident.reasons]))
-
-    def _ended_at(self, incident: Incident) -> datetime | None:
-        """When the incident ended; where a run has ended it, when that run was done."""
-        by_runs = {"run_missing", "run_failed", "run_hung", "lease_ending", "lease_ended"}
-        if incident.is_open or not set(incident.reasons) <= by_runs:
-            return incident.resolved_at
-        done = (run.finished_at for run in self.seen.runs if run.state == "done" and run.finished_at is not None)
-        recent = [at for at in done if incident.opened_at < at <= self.now]
-        return max(recent, default=incident.resolved_at)
 
 
 def automation_line(records: Observed, now: datetime) -> str:

@@ -54,14 +54,13 @@ def title_of(reason: str, source: str) -> str:
 class MonitorStory:
     """What is told of the monitor as of a time: the ``issues`` that need somebody (none: it is over).
 
-    ``automation`` is :func:`automation_now`, ``ended_at`` when it ended, ``has_ended``: labels are off since their
-    leases ended; ``was``: every reason that it has had, of one that is over.
+    ``automation`` is :func:`automation_now`, ``has_ended``: labels are off since their leases ended; ``was``: every
+    reason that it has had, of one that is over.
     """
 
     issues: Sequence[HealthIssue]
     automation: str
     as_of: datetime
-    ended_at: datetime | None = None
     has_ended: bool = False
     was: Sequence[str] = ()
 
@@ -78,7 +77,7 @@ class MonitorStory:
     def title(self, incident: Incident) -> str:
         """What is wrong in a few words; of a resolved incident, how and when it ended."""
         if not incident.is_open:
-            return f"Monitor: nothing is wrong since {moment(self.ended_at or self.as_of)}"
+            return f"Monitor: nothing is wrong since {moment(incident.resolved_at or self.as_of)}"
         first = self.issues[0] if self.issues else None
         subject = "" if first is None else first.source or first.channel
         more = f", and {len(self.issues) - 1} more" if len(self.issues) > 1 else ""
@@ -177,7 +176,7 @@ def notice_lines(story: MonitorStory) -> list[str]:
 
 def _was(story: MonitorStory, incident: Incident) -> str:
     names = ", ".join(reason.replace("_", " ") for reason in story.was or incident.reasons)
-    end = story.ended_at or story.as_of
+    end = incident.resolved_at or story.as_of
     length = duration(max(end - incident.opened_at, timedelta(0)))
     return f"It was: {names}, from {moment(incident.opened_at)} to {moment(end)} ({length})."
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from monitor.alerting.health.issues import HealthIssue, WatchReason
+from monitor.alerting.health.issues import UNJUDGED, HealthIssue, WatchReason
 from monitor.core.records import MONITOR_KIND, SEVERITY_RANK, Incident, IncidentReason
 from monitor.incidents.life import WATCHDOG, IncidentDecision, incident_id, reopened, resolved, unmarked
 
@@ -20,12 +20,7 @@ NOT_RUNNING = frozenset({
     WatchReason.RUN_MISSING, WatchReason.RUN_FAILED, WatchReason.RUN_HUNG, WatchReason.RUNS_WAITING,
     WatchReason.FLOW_FAILED, WatchReason.WATCHDOG_SILENT,
 })  # fmt: skip
-NOT_JUDGED = frozenset({
-    WatchReason.SOURCE_NOT_READ, WatchReason.DATA_STALE, WatchReason.NOTHING_JUDGED, WatchReason.REJECTED_ROWS,
-    WatchReason.UNRESOLVED_FAILED,
-})  # fmt: skip
-ENDS_LEASES = NOT_RUNNING | {WatchReason.SOURCE_NOT_READ, WatchReason.DATA_STALE, WatchReason.NOTHING_JUDGED}
-OF_A_RUN = NOT_JUDGED | {WatchReason.DATA_SMALL, WatchReason.SCORES_MOVED, WatchReason.TURNED_OFF}
+OF_A_RUN = UNJUDGED | {WatchReason.DATA_STALE, WatchReason.DATA_SMALL, WatchReason.TURNED_OFF}
 """What a run sees of the data that it has read, and of what it did with it."""
 
 
@@ -110,6 +105,6 @@ def is_said_already(issue: HealthIssue, issues: Sequence[HealthIssue], opened_at
 
     On the last day of the lease they are called all the same.
     """
-    causes = {each.source for each in issues if each.reason in ENDS_LEASES}
+    causes = {each.source for each in issues if each.reason in NOT_RUNNING | OF_A_RUN}
     is_later = issue.reason is WatchReason.LEASE_ENDING and issue.severity != "critical"
     return is_later and not causes.isdisjoint({"", issue.source}) and now - opened_at < RECALL
