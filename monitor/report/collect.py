@@ -126,8 +126,8 @@ def _stories(
     diagnoses = store.diagnoses(window)
     past = [each for each in diagnoses if newest.get(each.source) not in (None, window.name)]
     present = [each for each in diagnoses if each not in past]
-    teller = Teller(store, config, now)
-    told = [*teller.of_window(present, verdicts), *teller.of_window(past, verdicts, switches=False)]
+    told = Teller(store, config, now).of_window(present, verdicts)
+    told += Teller.of_run(store, config, window, now).of_window(past, verdicts) if past else []
     return {Subject(story.source, story.label): story for story in told}
 
 

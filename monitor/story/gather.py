@@ -23,6 +23,8 @@ from monitor.story.window import urgency
 _T = TypeVar("_T")
 BACK = timedelta(weeks=53)
 EVENTS_BACK = timedelta(weeks=26)
+WITHIN = timedelta(weeks=1)
+"""A past week is told as of the end of its run, at most so long after it: of one that was read again, the first."""
 LOOKS_BACK = timedelta(weeks=12)
 """A label that nobody judged for so long before the newest window is not shown any more."""
 
@@ -56,19 +58,23 @@ class Teller:
         diagnoses = self.diagnoses(source, label)
         return self._story(diagnoses, incident, {}) if diagnoses else None
 
-    def of_window(
-        self, diagnoses: Iterable[Diagnosis], verdicts: Iterable[Verdict] = (), *, switches: bool = True
-    ) -> list[LabelStory]:
+    @classmethod
+    def of_run(cls, store: Store, config: Config, window: Window, now: datetime) -> Teller:
+        """The stories of a past window, as of its run; at most :data:`WITHIN` after its end."""
+        ended = [run["finished_at"] for run in store.runs_of(window).values() if run["finished_at"] is not None]
+        at = min(max([window.end, *ended]), window.end + WITHIN, now)
+        return cls(store, config, at, until=window.end)
+
+    def of_window(self, diagnoses: Iterable[Diagnosis], verdicts: Iterable[Verdict] = ()) -> list[LabelStory]:
         """The stories of diagnoses of one window, stored or not, which rest on ``verdicts``.
 
-        A label that is fine has little to tell, and no past is read for it. Not ``switches``: without the present
-        switches, which say nothing of a past window.
+        A label that is fine has little to tell, and no past is read for it.
         """
         judged = {verdict.id: verdict for verdict in verdicts}
         return [
             self._told(each)
             if each.state is DiagnosisState.FINE
-            else self._story([*self._before(each), each], None, judged, with_switch=switches)
+            else self._story([*self._before(each), each], None, judged)
             for each in diagnoses
         ]
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -50,8 +50,6 @@ POLICY = (
 STATIC = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; charset=utf-8"}
 WEEKS_SHOWN = 156
 """How many windows a page looks back: three years of weeks."""
-WITHIN = timedelta(weeks=1)
-"""A past week is shown as of the end of its run, at most so long after it: of one that was read again, the first."""
 RANGES = {"13": 13, "26": 26, "52": 52, "all": WEEKS_SHOWN}
 """How many weeks a strip or a trend shows, by the value of the parameter ``range``."""
 
@@ -128,9 +126,7 @@ def teller(context: PageContext, week: Window | None = None) -> Teller:
     """Who tells the stories of a page: as of now, or where the address names a past week, as of its run."""
     if week is None or not context.text("week"):
         return Teller(context.store, context.config, context.now)
-    ended = [run["finished_at"] for run in context.store.runs_of(week).values() if run["finished_at"] is not None]
-    at = min(max([week.end, *ended]), week.end + WITHIN, context.now)
-    return Teller(context.store, context.config, at, until=week.end)
+    return Teller.of_run(context.store, context.config, week, context.now)
 
 
 @dataclass(frozen=True, slots=True)

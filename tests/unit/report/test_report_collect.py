@@ -176,7 +176,7 @@ def test_every_label_has_its_trend_numbers_and_thresholds_from_what_is_stored(st
         assert detail.automate_at == 0.8
 
 
-def test_a_story_has_the_switch_of_now_in_the_newest_window_alone(store: Store) -> None:
+def test_a_story_has_the_switch_of_now_in_the_newest_window_and_that_of_its_run_in_a_past_one(store: Store) -> None:
     for window in SPANS[-2:]:
         diagnosis = Diagnosis("tickets", "account", window, DiagnosisState.UNSAFE)
         store.save_diagnoses(window, ["tickets"], [diagnosis], NOW)
@@ -184,5 +184,6 @@ def test_a_story_has_the_switch_of_now_in_the_newest_window_alone(store: Store) 
     (then,) = collect_report(store, CONFIG, SPANS[-2], NOW).stories
     assert now.switch is not None
     assert now.switch.state == "on"
-    assert then.switch is None
+    assert then.switch is not None
+    assert then.switch.words == "Automation is off: it was never turned on"  # it was turned on later
     assert (now.window, then.window) == ("2026-W46", "2026-W45")
