@@ -95,10 +95,7 @@ def read_ahead(monitor: Monitor, window: Window, name: str) -> WindowRead:
     Raises what ``Warehouse.read`` raises.
     """
     source = SourceWindows(monitor, name, store=True)
-    truths, failed = source.truths(window)
-    reading = source.from_warehouse(window)
-    ahead = WindowRead(reading if failed is None else with_part_not_read(reading, DELAYS_FAILED, failed), truths)
-    before = source.kept(window)
+    ahead, before = source.now(window), source.kept(window)
     if source.measured_before(window, ahead.reading, before) is None:
         source.read(window, ahead.reading, before=before)
     return ahead
@@ -194,13 +191,14 @@ class SourceWindows:
         source = self.source if segments else self.source.model_copy(update={"segments": ()})
         return audited(monitor, monitor.warehouse.read(self.name, source, window, now=monitor.clock(), whole=whole))
 
-    def truths(self, window: Window) -> tuple[ByWindow, RelationError | WarehouseFailed | None]:
-        """How complete truths are, or why it could not be read: the counts may be readable all the same."""
-        monitor = self.monitor
+    def now(self, window: Window) -> WindowRead:
+        """A window with how complete truths are, or why that could not be read: its counts count all the same."""
+        monitor, reading = self.monitor, self.from_warehouse(window)
         try:
-            return known_truths(monitor.config, monitor.warehouse, window, self.name, monitor.clock()), None
+            truths = known_truths(monitor.config, monitor.warehouse, window, self.name, monitor.clock())
         except (RelationError, WarehouseFailed) as error:
-            return {}, error
+            return WindowRead(with_part_not_read(reading, DELAYS_FAILED, error), {})
+        return WindowRead(reading, truths)
 
     def kept(self, window: Window, *, segment_counts: bool = False) -> StoredReading | None:
         """The stored reading of a window."""
@@ -217,17 +215,14 @@ class SourceWindows:
         return replace(counts, rejected=self._rejected_in(self._stored(reading, counts)))
 
     def read(
-        self, window: Window, reading: Reading, *, failed: RelationError | WarehouseFailed | None = None,
-        before: StoredReading | None = None, judges: bool = True, deleted: Sequence[RejectedRows] = (),
+        self, window: Window, reading: Reading, *, before: StoredReading | None = None, judges: bool = True,
+        deleted: Sequence[RejectedRows] = (),
     ) -> tuple[Reading, WindowCounts]:  # fmt: skip
         """A reading with what is to be said of it, and its counts for judging; with ``store`` it is stored.
 
-        ``failed`` says why the delays of truths could not be read. If most rows of ``before``, the reading so far, are
-        gone, the new one says so. Where the window is not judged again (``judges``), the parts that could not be read
-        when it was judged stay noted.
+        If most rows of ``before``, the reading so far, are gone, the new one says so. Where the window is not judged
+        again (``judges``), the parts that could not be read when it was judged stay noted.
         """
-        if failed is not None:
-            reading = with_part_not_read(reading, DELAYS_FAILED, failed)
         known = None
         if before is not None:
             known = _alike(before, self.settings)
@@ -246,18 +241,18 @@ class SourceWindows:
 
     def collected(self, window: Window, done: WindowRead | None, *, reread: bool, fewer_rows: bool) -> Collected:
         """The window as it is judged; ``done`` is a reading that exists already and is not repeated."""
-        known, failed = self.truths(window) if done is None else (done.truths, None)
+        ahead = self.now(window) if done is None else done
+        known, reading = ahead.truths, ahead.reading
         deleted: list[RejectedRows] = []
         restated = self._restated(window, known, deleted) if self.store and reread else []
         read_again = any(each.data.current.window.end == window.start for each in restated) or any(deleted)
         before = self._earlier(window, deleted, reread=reread and not read_again)
         kept = self.kept(window)
-        reading = self.from_warehouse(window) if done is None else done.reading
         gone = None if fewer_rows else self.measured_before(window, reading, kept)
         if kept is not None and gone is not None:
             reading, counts = self._as_it_was(window, reading, kept, gone, deleted)
         else:
-            reading, counts = self.read(window, reading, failed=failed, before=kept, deleted=deleted)
+            reading, counts = self.read(window, reading, before=kept, deleted=deleted)
         data = self._data(window, reading, counts, known, before)
         return Collected(data, reading, restated=tuple(restated), stays=gone is not None)
 
