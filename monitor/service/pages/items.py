@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,7 @@ def make(context: PageContext) -> PageContent:
         "subject": subject, "week": week, "weeks": [window.name for window in context.weeks()], "right": right,
         "query": query, "story": story, "found": found, "failed": failed, "is_of_trouble": is_of_trouble,
         "part": None if query.segment is None else segment_name(*query.segment),
+        "command": "" if week is None else _command(subject, week, query),
         "really": "" if found is None or right else really(found.rows),
         "segments": list(found.rows[0].segments) if found is not None and found.rows else [],
     }  # fmt: skip
@@ -58,6 +60,15 @@ def query_of(trouble: Diagnosis | None, label: str | None, acts_from: float) -> 
     least = acts_from if trouble.problem in ABOUT_ACTING else 0.0
     most = HALF if trouble.problem is LabelProblem.MISSES else 1.0
     return ExampleQuery(label, least=least, most=most, limit=SHOWN, segment=trouble.segment)
+
+
+def _command(subject: Subject, week: Window, query: ExampleQuery) -> str:
+    """The command that shows more of these rows; of a segment those of the other values too."""
+    words = ["--source", subject.source, *(() if subject.label is None else ("--label", subject.label))]
+    words += ["--week" if week.schedule == "weekly" else "--date", week.name, "--right" if query.right else "--wrong"]
+    words += ["--score-min", f"{query.least:g}"] if query.least > 0 else []
+    words += ["--score-max", f"{query.most:g}"] if query.most < 1 else []
+    return shlex.join(["calmon", "examples", *words, "--limit", "1000"])
 
 
 def _score(context: PageContext, name: str, default: float) -> float:
