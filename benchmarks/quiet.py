@@ -56,7 +56,7 @@ SEED = 20261128  # another one than while the rules were made
 WORKERS = 2
 MEMORY = LONGEST - 1
 """Weeks before the year, in which evidence accumulates and nothing is judged."""
-YEAR, SIZES_OF_LABELS = 52, (200, 500, 2_000)
+YEAR, FEWER, SIZES_OF_LABELS = 52, 20, (200, 500, 2_000)
 ACCEPTED = 0.02
 MARGIN = 1.5
 """Weeks with p-values up to this many times the limit are judged: rounding or a smaller family must lose no breach."""
@@ -727,15 +727,14 @@ class QuietYear:
 def tasks(years: int, weeks: int, worlds: Sequence[str], sizes: Sequence[int]) -> list[QuietYear]:
     """All years as tasks, ordered by number, so that all lines of the table progress equally.
 
-    Where the share of true items changes, much is judged, and a year takes five times as long: two fifths of them.
+    Where shares change, much is judged, and a year takes five times as long: there are at most :data:`FEWER` of them.
     """
-    few = [world for world in worlds if world.startswith("share") and years > 1]
     return [
         QuietYear(world, n, number, weeks, SEED)
         for number in range(years)
         for world in worlds
         for n in sizes
-        if world not in few or number < years * 2 // 5
+        if number < FEWER or not world.startswith("share")
     ]
 
 
