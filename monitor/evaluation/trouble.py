@@ -42,7 +42,7 @@ def with_trouble(found: Diagnosis, problem: LabelProblem, lead: Verdict, facts: 
     cause = likely_cause(facts.label, evidence, history, since, named, windows, facts.annotations)
     told = episode.last if episode else None
     if cause is None and told and told.since == since and told.cause and told.cause.kind == "version":
-        cause = told.cause  # a later version took its rows: nothing is left to compare it with
+        cause = told.cause  # it came then, though a later version may have taken the rows that it could be compared by
     shown = replace(
         found, problem=problem, since=since, segment=named, cause=cause,
         found=episode.first.window.name if episode else facts.window.name,

@@ -20,7 +20,10 @@ NOT_RUNNING = frozenset({
     WatchReason.RUN_MISSING, WatchReason.RUN_FAILED, WatchReason.RUN_HUNG, WatchReason.RUNS_WAITING,
     WatchReason.FLOW_FAILED, WatchReason.WATCHDOG_SILENT,
 })  # fmt: skip
-OF_A_RUN = UNJUDGED | {WatchReason.DATA_STALE, WatchReason.DATA_SMALL, WatchReason.TURNED_OFF}
+NOT_JUDGED = UNJUDGED - {WatchReason.SCORES_MOVED} | {WatchReason.DATA_STALE}
+"""Why nothing can be said of some rows, or of all."""
+ENDS_LEASES = NOT_RUNNING | {WatchReason.SOURCE_NOT_READ, WatchReason.DATA_STALE, WatchReason.NOTHING_JUDGED}
+OF_A_RUN = UNJUDGED | NOT_JUDGED | {WatchReason.DATA_SMALL, WatchReason.TURNED_OFF}
 """What a run sees of the data that it has read, and of what it did with it."""
 
 
@@ -105,6 +108,6 @@ def is_said_already(issue: HealthIssue, issues: Sequence[HealthIssue], opened_at
 
     On the last day of the lease they are called all the same.
     """
-    causes = {each.source for each in issues if each.reason in NOT_RUNNING | OF_A_RUN}
+    causes = {each.source for each in issues if each.reason in ENDS_LEASES}
     is_later = issue.reason is WatchReason.LEASE_ENDING and issue.severity != "critical"
     return is_later and not causes.isdisjoint({"", issue.source}) and now - opened_at < RECALL

@@ -87,7 +87,7 @@ def _update(
 
 def is_reported(monitor: Monitor) -> bool:
     """Whether the monitor's incident has a message, and says that something could not be read or judged."""
-    return any(_messages_saying(monitor.store, monitor.config, troubles.OF_A_RUN))
+    return any(_messages_saying(monitor.store, monitor.config, troubles.NOT_JUDGED))
 
 
 def _messages_saying(store: Store, config: Config, reasons: Collection[str]) -> Iterator[Delivery]:
