@@ -43,10 +43,12 @@ demo: $(VENV)/.base ## the main job on made-up data, through the Prefect flows; 
 PYTEST = $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS := 3
 test-system: WORKERS := 4
-STUDIES := tests/statistical tests/truth tests/unit/benchmarks
+# What draws samples by the thousand, or plays histories.
+STUDIES := tests/statistical tests/truth tests/unit/benchmarks tests/unit/evaluation/test_wrong_truths.py \
+  $(addprefix tests/unit/inference/test_,$(addsuffix .py,before_truth detectability rows_bootstrap sequential))
 # What starts servers, workers, browsers and wheels, kills processes, or lives through weeks.
 SYSTEM := tests/system tests/browser tests/unit/docs/test_site.py tests/unit/flows/test_spread.py \
-  $(addprefix tests/integration/test_,$(addsuffix .py,console_examples demo faults gate_closes gate_replica http http_lanes \
+  $(addprefix tests/integration/test_,$(addsuffix .py,console_examples demo faults gate_closes gate_http gate_replica http http_lanes \
   http_schema idle_connections kill monitor_incidents prefect_flows secrets serve_killed slack_faults small_labels sources_apart \
   switch_concurrency version_and_serve wheel))
 

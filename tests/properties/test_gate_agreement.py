@@ -42,30 +42,27 @@ def boards(draw: st.DrawFn) -> SwitchSnapshot:
 
 @given(boards(), st.sampled_from(SOURCES), st.sampled_from([*LABELS, "unknown"]), scores, elapsed)
 @settings(max_examples=400)
-def test_the_quick_answer_is_the_decision(
+def test_the_quick_answer_is_the_decision_also_of_a_board_that_went_over_the_wire(
     board: SwitchSnapshot, source: str, label: str, score: Any, passed: float
 ) -> None:
-    held = hold(board, began=500.0, ttl_s=30.0)
-    at = 500.0 + passed
-    assert held.answer(source, label, score, at) == decide(board, source, label, score, held.time(at))
-
-
-@given(boards(), st.sampled_from(SOURCES), st.sampled_from([*LABELS, "unknown"]), scores, elapsed)
-@settings(max_examples=250)
-def test_a_yes_has_everything_for_it(board: SwitchSnapshot, source: str, label: str, score: Any, passed: float) -> None:
-    """Said once more, in other words than the code's."""
-    held = hold(board, began=500.0, ttl_s=30.0)
-    found = held.answer(source, label, score, 500.0 + passed)
-    state, whole = board.switches.get((source, label)), board.switches.get((source, None))
-    if not found:
+    held, at = hold(board, began=500.0, ttl_s=30.0), 500.0 + passed
+    found = held.answer(source, label, score, at)
+    assert found == decide(board, source, label, score, held.time(at))
+    assert found == decide(from_json(to_json(board)), source, label, score, held.time(at))
+    if found:
+        assert_everything_is_for_it(board, source, label, score, passed)
+        assert found.until is not None
+        assert found.until <= (board.switches[source, label].lease_until or NOW)
+    else:
         assert found.reason is not GateReason.ON
-        return
-    assert state is not None
+
+
+def assert_everything_is_for_it(board: SwitchSnapshot, source: str, label: str, score: Any, passed: float) -> None:
+    """What a yes asks for, once more, in other words than the code's."""
+    state, whole = board.switches[source, label], board.switches.get((source, None))
     assert state.state == "on"
     assert state.lease_until is not None
     assert state.lease_until > NOW + timedelta(seconds=passed, microseconds=-1)
-    assert found.until is not None
-    assert found.until <= state.lease_until
     assert type(score) in (int, float)
     assert not math.isnan(score)
     assert board.automate_at.get((source, label), board.automate_at.get((source, None), 2.0)) <= score <= 1.0
@@ -73,16 +70,6 @@ def test_a_yes_has_everything_for_it(board: SwitchSnapshot, source: str, label: 
     assert not any(low <= round(score, 10) <= high for low, high in forbidden if high - low > 0.001)
     assert whole is None or whole.state != "off"
     assert effective(state, NOW, whole=whole).allowed
-
-
-@given(boards(), st.sampled_from(SOURCES), st.sampled_from([*LABELS, "unknown"]), scores, elapsed)
-@settings(max_examples=200)
-def test_a_board_over_the_wire_decides_the_same(
-    board: SwitchSnapshot, source: str, label: str, score: Any, passed: float
-) -> None:
-    there = from_json(to_json(board))
-    now = NOW + timedelta(seconds=passed)
-    assert decide(there, source, label, score, now) == decide(board, source, label, score, now)
 
 
 @given(boards(), st.lists(st.tuples(st.floats(0, 30), st.none() | microseconds), min_size=1, max_size=8))

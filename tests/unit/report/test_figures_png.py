@@ -55,14 +55,7 @@ def test_the_same_data_gives_the_same_bytes_also_in_another_process() -> None:
     assert incident_png(reliability(), trend(25)) != other
 
 
-TITLES = ["billing, 2026-W46", "$x$ \N{CJK UNIFIED IDEOGRAPH-8CB8}\N{FIRE} _^{", "$x_$", "x" * 900]
-
-
-@pytest.mark.parametrize("title", TITLES)
-def test_any_title_is_drawn_without_a_warning_and_makes_another_picture(title: str) -> None:
-    assert incident_png(reliability(), trend(8), title) != incident_png(reliability(), trend(8))
-
-
-@pytest.mark.parametrize("where", TITLES)
-def test_any_segment_is_named_without_a_warning(where: str) -> None:
-    assert incident_png(None, Trend("ece", where, trend(3).points)) != incident_png(None, trend(3))
+def test_any_title_and_any_segment_is_drawn_without_a_warning_and_makes_another_picture() -> None:
+    names = ("billing", "$x$ \N{CJK UNIFIED IDEOGRAPH-8CB8}\N{FIRE} _^{", "$x_$", "x" * 900)
+    assert len({incident_png(None, trend(3), name) for name in names}) == len(names)
+    assert len({incident_png(None, Trend("ece", name, trend(3).points)) for name in names}) == len(names)
