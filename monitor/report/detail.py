@@ -68,7 +68,7 @@ def detail_of(
     if counts is None or not counts.rows:
         return plain
     operating = threshold_for(counts, target, confidence=confidence)
-    curve = risk_coverage_data(counts, threshold=None if operating is None else operating.threshold)
+    curve = risk_coverage_data(counts, None if operating is None else operating.threshold)
     tenths = bin_counts(counts, equal_width_edges(TENTHS))
     return replace(plain, operating=operating, risk_coverage=curve, boxes=score_boxes(counts), tenths=tenths)
 

@@ -13,7 +13,8 @@ from monitor.core.records import Interval, Subject
 from monitor.core.wording import count_of
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport
-from monitor.report.figures.panels import reliability_svg, scale_of_trend, trend_svg
+from monitor.report.figures.label_trend import label_trend
+from monitor.report.figures.panels import reliability_svg
 from monitor.report.figures.trend import Trend
 from monitor.report.tables import of_all, of_one, ranges, shift_sentence
 from monitor.story.label import story_lines
@@ -50,7 +51,7 @@ def _section(report: SubjectReport, data: ReportData) -> dict[str, Any]:
     figures = []
     if (trend := report.trend) is not None and not trend.empty:
         name = words.metric_name(trend.metric, trend.where)
-        figures.append((name, trend_svg(trend, scale_of_trend(trend), trend_summary(trend)), threshold_note(trend)))
+        figures.append((name, label_trend(trend, {}, (), data.window.end), threshold_note(trend)))
     if (bins := report.reliability) is not None and bins.points:
         names = data.window.name, "baseline" if bins.baseline else ""
         figures.append(("Reliability", reliability_svg(bins, names), ""))
@@ -60,16 +61,6 @@ def _section(report: SubjectReport, data: ReportData) -> dict[str, Any]:
 def threshold_note(trend: Trend) -> str:
     """The names of the lines of limits, for a figure without room for a legend."""
     return ", ".join(f"{rule} {words.number(level)}" for rule, level in trend.limits.items())
-
-
-def trend_summary(trend: Trend) -> str:
-    """A figure with values in one sentence, for those who cannot see it."""
-    name, known = words.metric_name(trend.metric, trend.where), [p for p in trend.points if p.value is not None]
-    first, last = known[0], known[-1]
-    span = f"over {count_of(len(known), 'window')} from {first.window} to {last.window}"
-    breaches = ", ".join(point.window for point in trend.points if point.breach)
-    values = f"from {words.number(first.value)} to {words.number(last.value)}"
-    return f"{name} {span}: {values}; {f'breach in {breaches}' if breaches else 'no breach'}."
 
 
 def templates_of(package: str) -> Environment:
@@ -86,5 +77,4 @@ def environment() -> Environment:
     found = templates_of("monitor.report")
     found.tests["subject"] = lambda cell: isinstance(cell, Subject)
     found.tests["interval"] = lambda cell: isinstance(cell, Interval)
-    found.tests["marked"] = lambda cell: isinstance(cell, tuple)
     return found

@@ -20,19 +20,16 @@ from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport
 from monitor.report.detail import TENTHS, Detail
 from monitor.report.expected import SHOWN
-from monitor.report.figures.boxes import box_text
+from monitor.report.figures.boxes import WIDTH, box_text
 from monitor.report.figures.reliability import ReliabilityPoint
 from monitor.story.label import STATE_WORDS
 
-BOX_WIDTH = 18
-COVERAGES = tuple(k / 10 for k in range(1, 11))
 ESTIMATES: tuple[tuple[str, Where], ...] = (
     ("ece", "all"), ("roc_auc", "all"), ("overconfidence", "automated"),
     ("rmse", "all"), ("mae", "all"), ("r_squared", "all"),
 )  # fmt: skip
 """The metrics that a report shows of every label, where there are any."""
-Marked = tuple[Interval, str]
-Cell = str | Subject | Interval | Marked
+Cell = str | Subject | Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +38,7 @@ class Element:
 
     A text comes from this program. A name from the data is a :class:`~monitor.core.records.Subject`: each output
     escapes it, and shows the segment alone where it has one. An :class:`~monitor.core.records.Interval` is a value with
-    its limits; in a pair, a word follows them. ``columns`` has a letter for each column: l is a text, r a number
+    its limits. ``columns`` has a letter for each column: l is a text, r a number
     (on the right), w a text that is never wrapped, d characters that need a fixed-width font. ``note`` says how to read
     the table.
     """
@@ -175,14 +172,13 @@ def recalibration(detail: Detail) -> Element:
         return Element("", (), ())
     choice, before = choose(detail.gains), next(iter(detail.gains.values())).before.ece
     why = "no gain is shown" if choice.reason == "none_helps" else choice.reason.replace("_", " ")
-    now: Cell = before if choice.method is not None else (before, why)
-    rows: list[tuple[Cell, ...]] = [("as it is", now)]
+    rows: list[tuple[Cell, ...]] = [("as it is", before, "" if choice.method is not None else why)]
     for method in METHODS:
         gain = detail.gains.get(method)
         if gain is not None and gain.after is not None:
-            rows.append((method, (gain.after.ece, "chosen") if method == choice.method else gain.after.ece))
+            rows.append((method, gain.after.ece, "chosen" if method == choice.method else ""))
     note = "Of this window alone, on rows that no map had seen; a next step is of several: calmon docs recalibration"
-    return Element("Recalibration, before and after", ("method", "ECE"), tuple(rows), "ll", note)
+    return Element("Recalibration, before and after", ("method", "ECE", ""), tuple(rows), "lll", note)
 
 
 def boxes(detail: Detail) -> Element:
@@ -190,12 +186,10 @@ def boxes(detail: Detail) -> Element:
     rows = []
     for name, box in detail.boxes.items():
         scores = " ".join(f"{score:.2f}" for score in box.scores)
-        scores += f"\n{box.outlying:,.0f} outliers" if box.outlying else ""
-        rows.append((name, f"{box.weight:,.0f}", scores, box_text(box, BOX_WIDTH)))
+        rows.append((name, f"{box.weight:,.0f}", scores, box_text(box)))
     note = "Least score, quartiles, largest: of what was predicted, or of all where the score is confidence in the "
-    note += "prediction. Items: rows, or what they represent by their weights. Outliers: those farther from the "
-    note += "quartiles than 1.5 times the distance of these."
-    head = ("", "items", " min  25%  50%  75%  max", f"0{'1':>{BOX_WIDTH - 1}}")
+    note += "prediction. Items: rows, or what they represent by their weights."
+    head = ("", "items", " min  25%  50%  75%  max", f"0{'1':>{WIDTH - 1}}")
     return Element("Scores of right and wrong", head, tuple(rows), "wrwd", note)
 
 
@@ -250,9 +244,8 @@ def risk_coverage(detail: Detail) -> Element:
     curve = detail.risk_coverage
     if curve is None:
         return Element("", (), ())
-    at = {next((p for p in curve.points if p.coverage >= share - 1e-9), curve.points[-1]) for share in COVERAGES}
     rows = []
-    for point in sorted(at if curve.chosen is None else at | {curve.chosen}, key=lambda point: point.coverage):
+    for point in curve.points:
         least = "–" if point.threshold is None else f"{point.threshold:.4f}"
         rows.append(
             (least, words.share(point.coverage), words.share(point.risk), "chosen" if point == curve.chosen else "")

@@ -15,7 +15,6 @@ from monitor.core.records import (
     IN_NO_WINDOW,
     Action,
     Estimate,
-    Interval,
     RejectedRows,
     RejectReason,
     Subject,
@@ -155,9 +154,7 @@ def _cell(cell: Cell) -> Text:
         return _name(cell) if cell.segment is None else Text(clean(words.segment(cell)))
     if isinstance(cell, str):
         return Text(cell)
-    interval, mark = (cell, "") if isinstance(cell, Interval) else cell
-    plain = words.measured(interval).replace("(", "").replace(")", "")  # so that a line breaks between its parts
-    return Text(f"{plain} {mark}".rstrip())
+    return Text(words.measured(cell).replace("(", "").replace(")", ""))  # so that a line breaks between its parts
 
 
 def _source_lines(part: Evaluated, *, told: bool) -> Iterator[Text]:

@@ -9,21 +9,14 @@ import numpy as np
 from monitor.core.counts import CELLS, Counts, Floats, Ints
 from monitor.metrics.selective import looked_at
 
-WIDTH = 32
-REACH = 1.5
-"""How many interquartile ranges beyond a quartile a score is not yet an outlier (Tukey 1977)."""
-MOST_OUTLIERS = 50
+WIDTH = 18
 _PLACES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _LEAST = 1e-9  # a smaller weight is the rounding error of a subtraction
 
 
 @dataclass(frozen=True, slots=True)
 class FiveNumbers:
-    """The least score, the quartiles and the largest score; ``weight`` is the total weight of the rows.
-
-    ``fences`` are the least and the largest score within 1.5 interquartile ranges of the quartiles. Scores beyond are
-    outliers: ``outlying`` is their weight, ``outliers`` their scores (at most 50, evenly spaced by rank).
-    """
+    """The least score, the quartiles and the largest score; ``weight`` is the total weight of the rows."""
 
     least: float
     lower: float
@@ -31,9 +24,6 @@ class FiveNumbers:
     upper: float
     largest: float
     weight: float
-    fences: tuple[float, float] | None = None
-    outlying: float = 0.0
-    outliers: tuple[float, ...] = ()
 
     @property
     def scores(self) -> tuple[float, float, float, float, float]:
@@ -48,7 +38,7 @@ def score_boxes(counts: Counts) -> dict[str, FiveNumbers]:
 
     A quartile is the lowest score with at least that share of rows at or below it (the inverse of the distribution
     function, definition 1 of Hyndman & Fan 1996). Scores are those of cells, with four digits. A soft outcome is
-    partly right. Tukey 1977.
+    partly right.
 
     >>> from monitor.core.counts import counts_from_rows
     >>> found = score_boxes(counts_from_rows([0.6, 0.7, 0.8, 0.9, 0.55], [1, 1, 1, 1, 0]))
@@ -66,26 +56,17 @@ def _five(cell: Ints, weight: Floats) -> FiveNumbers | None:
     if not present.any():
         return None
     found = np.quantile(cell[present] / CELLS, _PLACES, weights=weight[present], method="inverted_cdf")
-    least, lower, median, upper, largest = (float(score) for score in found)
-    scores, room = cell[present] / CELLS, REACH * (upper - lower)
-    inside = (scores >= lower - room - _LEAST) & (scores <= upper + room + _LEAST)
-    fences = float(scores[inside].min()), float(scores[inside].max())
-    outliers = np.sort(scores[~inside])
-    shown = outliers[
-        np.unique(np.linspace(0, max(len(outliers) - 1, 0), MOST_OUTLIERS).astype(np.intp))[: len(outliers)]
-    ]
-    total, beyond = float(weight[present].sum()), float(weight[present][~inside].sum())
-    return FiveNumbers(least, lower, median, upper, largest, total, fences, beyond, tuple(shown.tolist()))
+    return FiveNumbers(*map(float, found), float(weight[present].sum()))
 
 
-def box_text(box: FiveNumbers, width: int = WIDTH) -> str:
-    """A box between the scores 0 (left) and 1 (right) in ``width`` characters.
+def box_text(box: FiveNumbers) -> str:
+    """A box between the scores 0 (left) and 1 (right).
 
-    >>> box_text(FiveNumbers(0.0, 0.25, 0.5, 0.75, 1.0, 8), 17)
-    '├───▒▒▒▒┃▒▒▒▒───┤'
+    >>> box_text(FiveNumbers(0.0, 0.25, 0.5, 0.75, 1.0, 8))
+    '├───▒▒▒▒┃▒▒▒▒▒───┤'
     """
-    least, lower, median, upper, largest = (round(min(max(score, 0.0), 1.0) * (width - 1)) for score in box.scores)
-    line = [" "] * width
+    least, lower, median, upper, largest = (round(min(max(score, 0.0), 1.0) * (WIDTH - 1)) for score in box.scores)
+    line = [" "] * WIDTH
     line[least : largest + 1] = "─" * (largest - least + 1)
     line[least], line[largest] = "├", "┤"
     line[lower : upper + 1] = "▒" * (upper - lower + 1)

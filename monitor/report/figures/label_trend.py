@@ -11,7 +11,8 @@ from markupsafe import Markup
 
 from monitor.core.wording import count_of
 from monitor.report import words
-from monitor.report.figures.panels import point_words, scale_of_trend, trend_lines
+from monitor.report.figures.panels import point_words, trend_lines
+from monitor.report.figures.scale import scale_of
 from monitor.report.figures.svg import Plot, figure, text
 from monitor.report.figures.trend import Trend
 
@@ -59,7 +60,8 @@ def label_trend(
     starts = [point.start.timestamp() for point in points]
     edges = list(zip(starts, [*starts[1:], x1], strict=True))
     middle = {point.window: (low + high) / 2 for point, (low, high) in zip(points, edges, strict=True)}
-    scale = scale_of_trend(trend)
+    drawn = [v for p in points for v in (p.value, p.low, p.high)] + [p.value for p in trend.expected]
+    scale = scale_of(trend.metric, [*drawn, trend.baseline], trend.limits.values())
     plot = Plot(LEFT, TOP, WIDTH - LEFT - RIGHT, TALL, x0, x1, scale.low, scale.high)
     parts = [plot.bar(low, high, "hit", point_words(point)) for point, (low, high) in zip(points, edges, strict=True)]
     parts += trend_lines(trend, plot, middle)
@@ -72,7 +74,8 @@ def label_trend(
     named = points[::-1][:: -(-len(points) // _WEEKS_NAMED)]
     parts.append(below.x_axis([middle[p.window] for p in named], [p.window for p in named]))
     name = words.metric_name(trend.metric, trend.where)
-    told = f"{name} over {count_of(len(points), 'week')}; the table of metrics has the numbers"
+    breaches = ", ".join(point.window for point in points if point.breach)
+    told = f"{name} over {count_of(len(points), 'window')}: {f'breach in {breaches}' if breaches else 'no breach'}"
     return figure(WIDTH, below.top + below.height + 20, parts, told)
 
 

@@ -11,7 +11,6 @@ from monitor.core.wording import count_of
 from monitor.metrics.names import EXPECTED
 from monitor.report import words
 from monitor.report.figures.reliability import Reliability, ReliabilityPoint
-from monitor.report.figures.scale import Scale, scale_of
 from monitor.report.figures.svg import Plot, figure, text, ticks
 from monitor.report.figures.trend import Trend, TrendPoint
 
@@ -20,29 +19,9 @@ SIDE = 330.0
 BARS, FIFTHS = 20, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
-def scale_of_trend(trend: Trend) -> Scale:
-    """The scale of one metric's windows, with their limits, its baseline and its thresholds."""
-    drawn = [v for p in trend.points for v in (p.value, p.low, p.high)] + [p.value for p in trend.expected]
-    return scale_of(trend.metric, [*drawn, trend.baseline], trend.limits.values())
-
-
-def trend_svg(trend: Trend, scale: Scale, label: str) -> Markup:
-    """One metric over its windows: value, interval, thresholds, baseline; the upright line is the newest window."""
-    return figure(400, 150, _trend(trend, scale), label)
-
-
-def _trend(trend: Trend, scale: Scale) -> Iterator[str]:
-    newest = len(trend.points) - 1
-    plot = Plot(44, 8, 346, 112, -0.5, newest + 0.5, scale.low, scale.high)
-    yield from trend_lines(trend, plot, {point.window: place for place, point in enumerate(trend.points)}, 4)
-    yield plot.upright(newest, "chosen")
-    places = sorted({0, newest})
-    yield plot.x_axis(places, [trend.points[k].window for k in places], inside=True)
-
-
-def trend_lines(trend: Trend, plot: Plot, at: Mapping[str, float], most: int = 5) -> Iterator[str]:
-    """The axis with at most ``most`` steps, interval, baseline and thresholds, then the values, each ``at`` its x."""
-    marks = ticks(plot.y0, plot.y1, most)
+def trend_lines(trend: Trend, plot: Plot, at: Mapping[str, float]) -> Iterator[str]:
+    """The axis, interval, baseline and thresholds, then the values, each ``at`` its x."""
+    marks = ticks(plot.y0, plot.y1)
     yield plot.y_axis(marks, [f"{mark:g}" for mark in marks])
     yield plot.area([(at[p.window], p.low, p.high) for p in trend.points])
     if trend.baseline is not None:

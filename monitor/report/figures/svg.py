@@ -124,20 +124,12 @@ class Plot:
         )
         return f'<path class="grid" d="{grid}"/>{labels}'
 
-    def x_axis(self, values: Sequence[float], texts: Sequence[str], *, inside: bool = False) -> str:
-        """Marks at the bottom with their texts.
-
-        ``inside``: the first of several texts begins at its mark and the last one ends there, so that none leaves a
-        narrow drawing.
-        """
+    def x_axis(self, values: Sequence[float], texts: Sequence[str]) -> str:
+        """Marks at the bottom with their texts."""
         bottom = self.top + self.height
         marks = "".join(f"M{number(self.x(value))} {number(bottom)}v4" for value in values)
-        anchors = ["middle"] * len(values)
-        if inside and len(values) > 1:
-            anchors[0], anchors[-1] = "start", "end"
         labels = "".join(
-            text(self.x(value), bottom + 14, words, anchor)
-            for value, words, anchor in zip(values, texts, anchors, strict=True)
+            text(self.x(value), bottom + 14, words, "middle") for value, words in zip(values, texts, strict=True)
         )
         return f'<path class="axis" d="M{number(self.left)} {number(bottom)}h{number(self.width)}{marks}"/>{labels}'
 

@@ -17,16 +17,14 @@ def many(n: int = 5000) -> Counts:
     return counts_from_rows(score, rng.random(n) < score)
 
 
-def test_a_thinned_curve_keeps_its_ends_its_area_and_few_points() -> None:
-    thin, full = risk_coverage_data(many()), risk_coverage_data(many(), points=10_000)
-    assert thin is not None
-    assert full is not None
-    assert len(thin.points) <= 200 < len(full.points)
-    assert (thin.points[0], thin.points[-1]) == (full.points[0], full.points[-1])
-    assert set(thin.points) <= set(full.points)
-    drawn, whole = (np.trapezoid([p.risk for p in c.points], [p.coverage for p in c.points]) for c in (thin, full))
-    assert drawn == pytest.approx(whole, abs=0.002)
-    assert thin.area == METRICS["aurc"].point(many())
+def test_a_curve_is_shown_at_each_tenth_of_the_rows_with_its_whole_area() -> None:
+    curve = risk_coverage_data(many())
+    assert curve is not None
+    assert [point.coverage for point in curve.points] == pytest.approx([k / 10 for k in range(1, 11)], abs=0.002)
+    for point in curve.points:
+        whole = many().take(many().cell >= round(10_000 * (point.threshold or 0.0)))
+        assert point.risk == pytest.approx(1 - whole.positives / whole.rows)
+    assert curve.area == METRICS["aurc"].point(many())
 
 
 def test_without_rows_there_is_no_curve() -> None:

@@ -13,7 +13,7 @@ from monitor.config.model import Rule
 from monitor.core.counts import bin_counts, counts_from_rows, equal_width_edges
 from monitor.core.records import Subject
 from monitor.report.figures.label_trend import LabelEvent, label_trend
-from monitor.report.figures.panels import point_words, trend_svg
+from monitor.report.figures.panels import point_words
 from monitor.report.figures.reliability import reliability_data
 from monitor.report.figures.scale import BARS, Scale, sparkline
 from monitor.report.figures.trend import Trend, trend_data
@@ -36,10 +36,9 @@ def test_a_drawn_trend_has_every_number_and_a_band_torn_where_windows_are_missin
     _, _, report = history(Story("gap", missing=(12, 13)), 7, SPANS)
     trend = report.trend
     assert trend is not None
-    drawn = trend_svg(trend, UNIT, "ECE of gap")
-    assert re.findall("<title>([^<]*)</title>", drawn) == [
-        point_words(point) for point in trend.points if point.value is not None
-    ]
+    drawn = str(label_trend(trend, {}, (), SPANS[-1].end))
+    told = re.findall(r"<circle[^>]*><title>([^<]*)</title>", drawn)
+    assert told == [point_words(point) for point in trend.points if point.value is not None]
     (band,) = re.findall(r'class="band" d="([^"]*)"', drawn)
     assert (band.count("M"), band.count("Z")) == (2, 2)
 
@@ -88,7 +87,7 @@ def test_an_increase_threshold_is_above_the_baseline_and_a_level_where_it_is() -
 def test_an_increase_threshold_without_a_baseline_has_no_level_and_is_not_drawn() -> None:
     trend = trend_data("ece", "all", [], [], windows=SPANS, rules=RULES)
     assert trend.limits == {}
-    assert 'class="limit"' not in trend_svg(trend, UNIT, "ECE")
+    assert 'class="limit"' not in label_trend(trend, {}, (), SPANS[-1].end)
 
 
 def test_a_breach_marks_its_window_only() -> None:

@@ -10,7 +10,7 @@ import pytest
 from monitor.core.records import Interval, RejectedRows
 from monitor.report.data import ReportData, ReportNote, SegmentLine
 from monitor.report.figures.panels import point_words
-from monitor.report.html import html_report, threshold_note, trend_summary
+from monitor.report.html import html_report, threshold_note
 from monitor.story.label import story_lines
 from tests.fakes.report_data import HOSTILE, STORIES, Story, report_data
 
@@ -127,10 +127,3 @@ def test_a_figure_without_a_legend_names_its_thresholds(data: ReportData, page: 
 
 def test_one_window_alone_makes_a_page() -> None:
     assert "Calibration report 2026-W46" in html_report(report_data([Story("billing")], weeks=1))
-
-
-def test_a_trend_in_words_names_first_last_and_baseline(data: ReportData) -> None:
-    trend = data.subjects[0].trend
-    assert trend is not None
-    assert trend_summary(trend).startswith("ECE over 26 windows from 2026-W21 to 2026-W46: from 0.0")
-    assert trend_summary(trend).endswith("no breach.")
