@@ -26,7 +26,6 @@ from monitor.metrics.registry import METRICS
 from monitor.operations.further_tables import further_tables
 from monitor.operations.missed import missed_windows
 from monitor.operations.write_report import report_of
-from monitor.recalibration.gain import METRIC_OF
 from monitor.report.data import AS_A_WHOLE, ReportData, nothing_of, only
 from monitor.report.detail import TARGET_ACCURACY
 from monitor.report.document import plain, report_document
@@ -45,7 +44,6 @@ FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 
 NOTHING = "the history has nothing of that: `calmon report` shows what there is, and `calmon run weekly` adds a week"
 
-KNOWN = (*METRICS, *METRIC_OF.values())  # what recalibration would gain is stored with each weekly run, too
 
 HistoryFormat = Literal["table", "csv", "json", "parquet"]
 
@@ -90,8 +88,8 @@ def history(
         metric = metric_named(metric)
         if rule is not None:
             metric, where, schedule = _of_rule(rule)
-        if metric not in KNOWN:
-            raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(KNOWN)}")
+        if metric not in METRICS:
+            raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(METRICS)}")
     with cli.store() as store:
         stored = store.estimates(metric=metric, source=source, where=where, schedule=schedule)
         if not stored:

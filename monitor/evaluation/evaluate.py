@@ -36,7 +36,7 @@ from monitor.evaluation.data import (
     subjects,
     windows_pooled,
 )
-from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics, generator
+from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics
 from monitor.evaluation.lasting_changes import accumulate_changes
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
 from monitor.evaluation.rolling_reference import against_weeks_before, rolling_baselines
@@ -53,7 +53,6 @@ from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import point_biserial_core
 from monitor.metrics.groups import on_counts
 from monitor.metrics.names import EXPECTED
-from monitor.recalibration.gain import gains
 
 MATURE = 0.9
 """The share of a window's expected truths from which on it says what scores mean now."""
@@ -125,7 +124,6 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
         *estimates_before_truth(
             data.name, data.current.whole.unresolved, data.baselines, evaluation, present_maps(data, evaluation)
         ),
-        *(_gains_of(labelled, window, evaluation) if few else ()),
         *(_correlations(data) if few else ()),
     ]
 
@@ -145,15 +143,6 @@ def present_maps(data: SourceData, evaluation: EvaluationConfig) -> dict[str | N
         judged = [(part.window, part.labels[label]) for part in parts]
         found[label] = present_map(baseline, judged, evaluation)
     return found
-
-
-def _gains_of(samples: Sequence[Sample], window: Window, evaluation: EvaluationConfig) -> list[Estimate]:
-    """The gain of recalibration for each label, in weekly windows only: a day has too few rows."""
-    whole = [sample for sample in samples if sample.subject.segment is None]
-    if window.schedule != "weekly" or not whole:
-        return []
-    rngs = [generator(evaluation.seed, sample.subject, "recalibration", window.name) for sample in whole]
-    return gains([(sample.subject, sample.counts) for sample in whole], window, evaluation, rngs)
 
 
 def _correlations(data: SourceData) -> Iterator[Estimate]:

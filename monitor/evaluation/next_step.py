@@ -55,7 +55,7 @@ def _mends(advice: NextStep) -> bool:
 
 def recalibration(counts: Sequence[Counts], evaluation: EvaluationConfig, rng: np.random.Generator) -> NextStep | None:
     """What `calmon recalibrate` takes on these windows, with its gain on rows not seen; None where none helps."""
-    gains = gains_on_unseen([counts], [rng], evaluation)[0]
+    gains = gains_on_unseen(counts, rng, evaluation)
     method = choose(gains).method
     if method is None:
         return None

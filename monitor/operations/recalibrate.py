@@ -118,7 +118,7 @@ def recalibrate(rows: FittingRows, method: Method | None, evaluation: Evaluation
     fitted.
     """
     rng = generator(evaluation.seed, rows.subject, "recalibration", rows.newest)
-    gains = gains_on_unseen([rows.windows], [rng], evaluation)[0]
+    gains = gains_on_unseen(rows.windows, rng, evaluation)
     choice = choose(gains)
     chosen = method or choice.method
     if chosen is None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import population_edges
 from monitor.core.counts import CELLS, BinCounts, Counts, Floats, Ints, bin_counts, pool
-from monitor.core.records import Estimate, Interval, Subject, Window
+from monitor.core.records import Interval
 from monitor.inference.intervals import ece_intervals, mce_intervals
 from monitor.metrics.calibration import brier, nll
 from monitor.recalibration.applying import mapped, moved, rescored
@@ -35,10 +34,6 @@ _COUNTED = 2_000_000  # up to so many rows drawing one by one is faster than dra
 _MANY_CELLS = 2_000  # from so many on neighbours are taken together, so that a trial takes less than half as long
 _TOGETHER, _ALONE = 10, 500  # so many cells; but not of those below .05 and above .95, where logits change quickly
 
-METRIC_OF: Mapping[Method, str] = MappingProxyType({method: f"recalibrated_ece_{method}" for method in METHODS})
-"""The metric name of each method's ECE on rows not seen in stored estimates."""
-
-
 Unseen = Literal["windows", "rows"]
 
 
@@ -52,7 +47,7 @@ class ScoreQuality:
     mce: float | None = None
 
     def plain(self) -> dict[str, float | None]:
-        """The quality as plain data, for the history and for JSON."""
+        """The quality as plain data, for JSON."""
         ece = {"ece": self.ece.value, "ece_low": self.ece.low, "ece_high": self.ece.high}
         return ece | {"brier": self.brier, "nll": self.nll, "mce": self.mce}
 
@@ -178,69 +173,42 @@ def held_apart(windows: Sequence[Counts], rng: np.random.Generator) -> tuple[lis
 
 
 def gains_on_unseen(
-    subjects: Sequence[Sequence[Counts]], rngs: Sequence[np.random.Generator], evaluation: EvaluationConfig
-) -> list[dict[Method, Gain]]:
-    """The gain of every method on each subject, of which the windows are given, newest first, with one generator each.
+    windows: Sequence[Counts], rng: np.random.Generator, evaluation: EvaluationConfig
+) -> dict[Method, Gain]:
+    """The gain of every method on a subject in these windows, newest first.
 
     Before and after are of the same rows in the same bins of the old scores, as configured, both debiased. After a map,
     each half has its own row in each bin: merged they would hide the errors of their maps, since if one is too low by
     chance, the other is too high. Intervals are analytic. Halves are of rows: if clusters are in both, the gain looks
     larger than it is.
     """
-    plans = []
-    for windows, rng in zip(subjects, rngs, strict=True):
-        whole, (parts, unseen) = pool(windows), held_apart(windows, rng)
-        held = parts[0].held if unseen == "windows" else whole
-        edges = population_edges(held, evaluation)
-        plans.append((whole.rows, unseen, _Measured.of([held], edges), list(_tried(whole, parts, edges))))
-    made = [one for _, _, before, tried in plans for one in (before, *(each for _, each, _, _ in tried if each))]
-    quality = iter(_qualities(made, evaluation))
-    found: list[dict[Method, Gain]] = []
-    for rows, unseen, _, tried in plans:
-        of_old = next(quality)
-        found.append({
-            method: Gain(method, of_old, next(quality) if each else None, rows, refused, sure, unseen)
-            for method, each, refused, sure in tried
-        })  # fmt: skip
+    whole, (parts, unseen) = pool(windows), held_apart(windows, rng)
+    held = [part.held for part in parts]
+    judged = held if unseen == "windows" else [whole]
+    edges = population_edges(judged[0], evaluation)
+    before, bins = _quality(judged, edges, evaluation), _folded(held, edges)
+    found = {}
+    for method in METHODS:
+        refused, after, sure = refusal(method, whole), None, 0.0
+        if refused is None:
+            try:
+                new = [mapped(fit(method, part.rest), part.held) for part in parts]
+            except CannotFit as error:
+                refused = error.reason
+            else:
+                moved = [rescored(*each) for each in zip(held, new, strict=True)]
+                after = _quality(moved, edges, evaluation)
+                sure = min(_sure_of_brier(held, new), _sure_of_ece(bins, _folded(moved, edges)))
+        found[method] = Gain(method, before, after, whole.rows, refused, sure, unseen)
     return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Measured:
-    """What the quality of a sample is made of: far smaller than its counts, of which each label has many.
-
-    ``folded`` has the bins of every part, one after the other, ``bins`` those of all parts merged.
-    """
-
-    folded: BinCounts
-    bins: BinCounts
-    brier: float | None
-    nll: float | None
-
-    @classmethod
-    def of(cls, parts: Sequence[Counts], edges: Sequence[int]) -> _Measured:
-        """The measures of the parts in bins with these edges."""
-        one = pool(parts)
-        return cls(_folded(parts, edges), bin_counts(one, edges), brier(one), nll(one))
-
-
-def _tried(
-    whole: Counts, parts: Sequence[Fold], edges: Sequence[int]
-) -> Iterator[tuple[Method, _Measured | None, str | None, float]]:
-    held = [part.held for part in parts]
-    before = _folded(held, edges)
-    for method in METHODS:
-        reason = refusal(method, whole)
-        if reason is not None:
-            yield method, None, reason, 0.0
-            continue
-        try:
-            new = [mapped(fit(method, part.rest), part.held) for part in parts]
-        except CannotFit as error:
-            yield method, None, error.reason, 0.0
-            continue
-        after = _Measured.of([rescored(*each) for each in zip(held, new, strict=True)], edges)
-        yield method, after, None, min(_sure_of_brier(held, new), _sure_of_ece(before, after.folded))
+def _quality(parts: Sequence[Counts], edges: Sequence[int], evaluation: EvaluationConfig) -> ScoreQuality:
+    """The quality of the parts: their ECE in the bins of each part, all else in those of all parts merged."""
+    one, confidence = pool(parts), evaluation.confidence
+    (ece,) = ece_intervals([_folded(parts, edges)], [], confidence=confidence, form="analytic")
+    (mce,) = mce_intervals([bin_counts(one, edges)], confidence=confidence)
+    return ScoreQuality(ece, brier(one), nll(one), mce.interval.value)
 
 
 def _folded(parts: Sequence[Counts], edges: Sequence[int]) -> BinCounts:
@@ -273,58 +241,3 @@ def _sure_of_ece(before: BinCounts, after: BinCounts) -> float:
     turns = np.sign(rate - old) != np.sign(rate - new)
     variance = float((2 * share[turns]) ** 2 @ (expected * (1 - expected) / n)[turns])
     return fall / sqrt(max(variance, _NO_VARIANCE))
-
-
-def _qualities(made: Sequence[_Measured], evaluation: EvaluationConfig) -> list[ScoreQuality]:
-    """The quality of each sample; their intervals are computed together, which is faster."""
-    eces = ece_intervals([one.folded for one in made], [], confidence=evaluation.confidence, form="analytic")
-    mces = mce_intervals([one.bins for one in made], confidence=evaluation.confidence)
-    found = zip(eces, mces, made, strict=True)
-    return [ScoreQuality(ece, one.brier, one.nll, mce.interval.value) for ece, mce, one in found]
-
-
-def gains(
-    samples: Sequence[tuple[Subject, Counts]],
-    window: Window,
-    evaluation: EvaluationConfig,
-    rngs: Sequence[np.random.Generator],
-) -> list[Estimate]:
-    """One estimate a sample and method that is offered: its ECE after recalibration, on rows not seen.
-
-    The metric is ``recalibrated_ece_<method>``, and ``detail`` holds ``method``, ``before`` and ``after`` (each with
-    ``ece``, ``ece_low``, ``ece_high``, ``brier``, ``nll``, ``mce``), ``n`` and ``sure``. ``rngs`` has one generator a
-    sample.
-    """
-    found = gains_on_unseen([[counts] for _, counts in samples], rngs, evaluation)
-    return [
-        Estimate(
-            subject,
-            window,
-            METRIC_OF[method],
-            "all",
-            gain.after.ece,
-            counts.rows,
-            counts.positives,
-            {"method": gain.method, "n": gain.rows, "sure": gain.sure}
-            | {"before": gain.before.plain(), "after": gain.after.plain()},
-        )
-        for (subject, counts), by_method in zip(samples, found, strict=True)
-        for method, gain in by_method.items()
-        if gain.after is not None
-    ]
-
-
-def gains_of(estimates: Sequence[Estimate]) -> dict[Method, Gain]:
-    """The gains of one subject, from its stored estimates (others are ignored)."""
-    by_name = {name: method for method, name in METRIC_OF.items()}
-    found = ((by_name.get(one.metric), one.detail) for one in estimates)
-    return {
-        method: Gain(method, _read(detail["before"]), _read(detail["after"]), int(detail["n"]), None, detail["sure"])
-        for method, detail in found
-        if method is not None and "before" in detail
-    }
-
-
-def _read(detail: Mapping[str, Any]) -> ScoreQuality:
-    ece = Interval(detail["ece"], detail["ece_low"], detail["ece_high"], None)
-    return ScoreQuality(ece, detail["brier"], detail["nll"], detail["mce"])

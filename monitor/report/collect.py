@@ -23,7 +23,7 @@ from monitor.metrics.names import CONTRACT
 from monitor.report import words
 from monitor.report.compared_baseline import ComparedBaseline, compared_baseline
 from monitor.report.data import ReportData, ReportNote, SegmentLine, SubjectReport
-from monitor.report.detail import TARGET_ACCURACY, detail_of
+from monitor.report.detail import TARGET_ACCURACY, Detail
 from monitor.report.explanation import ROW
 from monitor.report.figures.reliability import Reliability, reliability_beside
 from monitor.report.figures.trend import Trend, stored_trends
@@ -164,12 +164,14 @@ def _subject_report(material: _Material, subject: Subject, target: float) -> Sub
         verdicts=current,
         reliability=_reliability(material, subject, baseline),
         segments=tuple(_segments(material, subject)),
-        detail=detail_of(
-            _counts(material, subject),
+        detail=Detail(
+            subject,
+            material.window,
             material.current.get(subject, ()),
-            automate_at=1.0 if source is None else source.automate_from(subject.label),
-            target=target,
-            confidence=material.config.evaluation.confidence,
+            _counts(material, subject),
+            material.config.evaluation,
+            1.0 if source is None else source.automate_from(subject.label),
+            target,
         ),
         maturity=material.maturity.get(subject),
         accepted=reading is None or reading.rejected.of(subject.label) is None,

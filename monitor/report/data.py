@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -69,12 +69,12 @@ class SubjectReport:
     """
 
     subject: Subject
+    detail: Detail
     story: LabelStory | None = None
     trend: Trend | None = None
     verdicts: tuple[Verdict, ...] = ()
     reliability: Reliability | None = None
     segments: tuple[SegmentLine, ...] = ()
-    detail: Detail = field(default_factory=Detail)
     maturity: Maturity | None = None
     accepted: bool = True
 

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from monitor.config.model import Rule
+from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem
 from monitor.core.records import (
@@ -27,7 +27,7 @@ from monitor.core.records import (
 from monitor.core.windows import span, week
 from monitor.history.evaluations import GridNumber
 from monitor.report.data import ReportData, ReportNote, SubjectReport
-from monitor.report.detail import detail_of
+from monitor.report.detail import Detail
 from monitor.report.figures.reliability import reliability_data
 from monitor.report.figures.trend import trend_data
 from monitor.story.label import LabelStory, label_story
@@ -166,15 +166,13 @@ def history(story: Story, seed: int, weeks: Sequence[Window]) -> tuple[list[Esti
     current = tuple(v for v in verdicts if v.window == now)
     report = SubjectReport(
         subject,
+        Detail(subject, now, [e for e in estimates if e.window == now], by_week[now], EvaluationConfig(), 0.8, 0.95),
         told(story.label, current, now),
         trend_data(
             "ece", "all", numbers_of(estimates), verdicts, windows=weeks, baseline=base["ece", "all"], rules=RULES
         ),
         current,
         reliability_data(bin_counts(by_week[now], edges), bin_counts(old, edges)),
-        detail=detail_of(
-            by_week[now], [e for e in estimates if e.window == now], automate_at=0.8, target=0.95, confidence=0.95
-        ),
     )
     return estimates, verdicts, report
 

@@ -56,7 +56,8 @@ def _five(cell: Ints, weight: Floats) -> FiveNumbers | None:
     if not present.any():
         return None
     found = np.quantile(cell[present] / CELLS, _PLACES, weights=weight[present], method="inverted_cdf")
-    return FiveNumbers(*map(float, found), float(weight[present].sum()))
+    least, lower, median, upper, largest = (float(score) for score in found)
+    return FiveNumbers(least, lower, median, upper, largest, float(weight[present].sum()))
 
 
 def box_text(box: FiveNumbers) -> str:

@@ -8,6 +8,7 @@ import pytest
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.metrics.cost import Costs
 from monitor.metrics.registry import METRICS
+from monitor.metrics.selective import looked_at
 from monitor.report.figures.curves import risk_coverage_data
 
 
@@ -22,7 +23,8 @@ def test_a_curve_is_shown_at_each_tenth_of_the_rows_with_its_whole_area() -> Non
     assert curve is not None
     assert [point.coverage for point in curve.points] == pytest.approx([k / 10 for k in range(1, 11)], abs=0.002)
     for point in curve.points:
-        whole = many().take(many().cell >= round(10_000 * (point.threshold or 0.0)))
+        rows = looked_at(many())
+        whole = rows.take(rows.cell >= round(10_000 * (point.threshold or 0.0)))
         assert point.risk == pytest.approx(1 - whole.positives / whole.rows)
     assert curve.area == METRICS["aurc"].point(many())
 

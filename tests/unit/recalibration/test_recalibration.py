@@ -25,7 +25,7 @@ from monitor.core.counts import (
     equal_width_edges,
     pool,
 )
-from monitor.core.records import Interval, Subject, Window
+from monitor.core.records import Interval, Window
 from monitor.metrics.calibration import brier, ece, nll
 from monitor.recalibration.applying import apply, clipped_logit
 from monitor.recalibration.choice import KEPT, SURE, Choice, choose
@@ -34,12 +34,9 @@ from monitor.recalibration.gain import (
     ISOTONIC_ROWS,
     LEAST_OUTCOMES,
     LEAST_ROWS,
-    METRIC_OF,
     Gain,
     ScoreQuality,
     folds,
-    gains,
-    gains_of,
     gains_on_unseen,
     held_apart,
 )
@@ -190,19 +187,19 @@ def test_the_folds_share_out_every_row_and_every_weight(seed: int, k: int) -> No
 def test_the_gain_of_a_distorted_label_is_seen_and_the_right_method_chosen() -> None:
     expected = {"temperature 2": "temperature", "shifted by -0.5": "platt", "locally wrong": "isotonic"}
     chosen = [population for population in POPULATIONS if population.name in expected]
-    found = gains_on_unseen([[p.draw(rng(10), 20_000)] for p in chosen], [rng(11, i) for i in range(3)], EVALUATION)
+    found = [gains_on_unseen([p.draw(rng(10), 20_000)], rng(11, i), EVALUATION) for i, p in enumerate(chosen)]
     assert {p.name: choose(g).method for p, g in zip(chosen, found, strict=True)} == expected
 
 
 def test_a_calibrated_label_is_left_as_it_is() -> None:
     calm = [population for population in POPULATIONS if population.name.endswith("calibrated")]
-    found = gains_on_unseen([[p.draw(rng(12), 20_000)] for p in calm], [rng(13, i) for i in range(4)], EVALUATION)
+    found = [gains_on_unseen([p.draw(rng(12), 20_000)], rng(13, i), EVALUATION) for i, p in enumerate(calm)]
     assert [choose(gain).reason for gain in found] == ["nothing_to_mend"] * 4
 
 
 def test_the_upper_limit_after_isotonic_holds_the_true_ece_of_the_map() -> None:
     samples = [(p, p.draw(rng(14, i), 5_000)) for i, p in enumerate(POPULATIONS)]
-    found = gains_on_unseen([[c] for _, c in samples], [rng(15, i) for i in range(len(samples))], EVALUATION)
+    found = [gains_on_unseen([counts], rng(15, i), EVALUATION) for i, (_, counts) in enumerate(samples)]
     for (population, counts), gain in zip(samples, found, strict=True):
         after = gain["isotonic"].after
         assert after is not None
@@ -227,29 +224,14 @@ def test_a_method_is_offered_from_the_rows_on_that_it_needs(
     generator = rng(16)
     outcome = np.arange(rows) < hits
     counts = counts_from_rows(np.where(outcome, 0.6, 0.4) + generator.uniform(-0.3, 0.3, rows), outcome)
-    found = gains_on_unseen([[counts.with_design_effect(effect)]], [generator], EVALUATION)[0]
+    found = gains_on_unseen([counts.with_design_effect(effect)], generator, EVALUATION)
     assert [found[method].refused for method in METHODS] == reasons
 
 
 def test_of_no_rows_nothing_is_known() -> None:
-    found = gains_on_unseen([[counts_from_rows([], [])]], [rng(16)], EVALUATION)[0]
+    found = gains_on_unseen([counts_from_rows([], [])], rng(16), EVALUATION)
     assert {gain.refused for gain in found.values()} == {"too_few_rows"}
     assert found["platt"].before == ScoreQuality(Interval(None, None, None, None), None, None)
-    assert gains([(Subject("tickets", "a"), counts_from_rows([], []))], WEEK, EVALUATION, [rng(16)]) == []
-
-
-def test_gains_are_estimates_that_can_be_stored_and_read_back() -> None:
-    counts = POPULATIONS[3].draw(rng(20), 1_000)
-    subject = Subject("tickets", "billing")
-    found = gains([(subject, counts)], WEEK, EVALUATION, [rng(21)])
-    direct = gains_on_unseen([[counts]], [rng(21)], EVALUATION)[0]
-    assert [one.metric for one in found] == [METRIC_OF["temperature"], METRIC_OF["platt"]]
-    assert {one.subject for one in found} == {subject}
-    assert found[0].interval == direct["temperature"].after.ece  # type: ignore[union-attr]
-    assert found[0].detail["n"] == 1_000
-    back = gains_of(found)
-    assert set(back) == {"temperature", "platt"}
-    assert choose(back) == choose(direct)
 
 
 def test_of_several_windows_the_newest_are_judged_by_a_map_of_the_older_ones() -> None:
@@ -269,7 +251,7 @@ def test_a_map_that_helped_only_in_older_windows_is_not_taken() -> None:
     calm, wrong = POPULATIONS[0], POPULATIONS[4]
     drawn = {population.name: population.draw(rng(27), 4_000) for population in (calm, wrong)}
     chosen = {
-        newest: choose(gains_on_unseen([[drawn[newest], drawn[wrong.name]]], [rng(28)], EVALUATION)[0]).method
+        newest: choose(gains_on_unseen([drawn[newest], drawn[wrong.name]], rng(28), EVALUATION)).method
         for newest in drawn
     }
     assert chosen == {calm.name: None, wrong.name: "temperature"}
@@ -286,7 +268,7 @@ def test_a_gain_is_as_sure_as_its_rows_make_it() -> None:
         for s, m, n, hits in zip(part.held.score, maps, part.held.n, part.held.wy, strict=True)
     ])  # fmt: skip
     by_row = falls.mean() / (falls.std() / np.sqrt(len(falls)))
-    found = gains_on_unseen([[counts_from_rows(score, outcome)]], [rng(30)], EVALUATION)[0]["platt"]
+    found = gains_on_unseen([counts_from_rows(score, outcome)], rng(30), EVALUATION)["platt"]
     assert found.after is not None
     assert found.before.brier is not None
     assert found.after.brier is not None
@@ -299,7 +281,7 @@ def test_the_bins_are_those_of_the_configuration(binning: str) -> None:
     counts = POPULATIONS[3].draw(rng(22), 5_000)
     evaluation = EvaluationConfig.model_validate({"bins": 7, "binning": binning})
     edges = equal_width_edges(7) if binning == "equal_width" else equal_frequency_edges(counts, 7)
-    before = gains_on_unseen([[counts]], [rng(23)], evaluation)[0]["platt"].before
+    before = gains_on_unseen([counts], rng(23), evaluation)["platt"].before
     assert before.ece.plug_in == pytest.approx(ece(bin_counts(counts, edges)))
     assert (before.brier, before.nll) == (brier(counts), nll(counts))
 
