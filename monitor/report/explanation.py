@@ -1,4 +1,4 @@
-"""The explanation of a verdict: the questions that led to it, each with its answer and the numbers behind it.
+"""The explanation of a verdict: the questions that led to it, each with its answer.
 
 The questions and their order are stored with the verdict: ``comparisons.gates`` and ``verdicts.decision_of`` record
 them while they decide. Nothing is decided or computed here, so the explanation of an old verdict does not change.
@@ -52,13 +52,12 @@ _LEAST = 1e-15
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A question about a verdict, its answer, and the numbers that it is from. ``passed`` is None for a mere fact."""
+    """A question about a verdict, and its answer. ``passed`` is None for a mere fact."""
 
     name: str
     question: str
     passed: bool | None
     answer: str
-    numbers: Mapping[str, Any]
 
     @property
     def text(self) -> str:
@@ -122,13 +121,15 @@ def lines(explanation: Explanation, *, short: bool = False) -> Iterator[str]:
 
 
 def document(explanation: Explanation) -> dict[str, Any]:
-    """The same as data: the verdict's row with ``sentence``, ``notes`` and ``checks``."""
+    """The same as data: the verdict's row with ``sentence``, ``notes``, ``checks`` and the numbers behind them."""
+    verdict = explanation.verdict
     checks = [
-        {"check": c.name, "question": c.question, "passed": c.passed, "answer": c.answer, "numbers": dict(c.numbers)}
-        for c in explanation.checks
+        {"check": c.name, "question": c.question, "passed": c.passed, "answer": c.answer} for c in explanation.checks
     ]
     told = {"sentence": explanation.sentence, "notes": list(explanation.notes), "checks": checks}
-    return verdict_row(explanation.verdict) | told
+    more = {name: getattr(verdict, name) for name in ("low", "high", "plug_in", "baseline_version")}
+    numbers = more | {name: value for name, value in verdict.detail.items() if name != "checks"}
+    return verdict_row(verdict) | told | {"numbers": numbers}
 
 
 def _sentence(verdict: Verdict, checks: Sequence[Check]) -> str:
@@ -643,77 +644,42 @@ def _rows_words(verdict: Verdict) -> str:
 
 
 _Answer = Callable[[Verdict, bool | None], str]
-_FACTS: Mapping[str, tuple[str, _Answer, tuple[str, ...]]] = {
-    "rule": ("What is asked?", _rule, ("threshold", "condition", "asks", "severity")),
-    "subject": ("Which rows does it look at?", _subject, ("where",)),
-    "windows": ("Which windows are put together?", _windows, ("windows", "since", "newest_alone", "together")),
-    "segments": (
-        "Which segment are the numbers of?",
-        _segments,
-        (
-            "segment",
-            "segment_p",
-            "segment_evidence",
-            "segments",
-            "segments_judged",
-            "segments_tested",
-            "segments_named",
-        ),
-    ),
-    "truth_error": ("How many truths are wrong themselves?", _truth_error, ("truth_error",)),
-    "week_effect": ("By how much do weeks differ?", _week_effect, ("week_effect", "baseline_weeks")),
+_FACTS: Mapping[str, tuple[str, _Answer]] = {
+    "rule": ("What is asked?", _rule),
+    "subject": ("Which rows does it look at?", _subject),
+    "windows": ("Which windows are put together?", _windows),
+    "segments": ("Which segment are the numbers of?", _segments),
+    "truth_error": ("How many truths are wrong themselves?", _truth_error),
+    "week_effect": ("By how much do weeks differ?", _week_effect),
 }
-"""What is told before the checks: the question, its answer, and the names of the numbers."""
-_CHECKS: Mapping[str, tuple[str, _Answer, tuple[str, ...]]] = {
-    "readable": ("Could the source be read?", _readable, ()),
-    "accepted": ("Were the rows accepted?", _accepted, ("rejected",)),
-    "mature": ("Are enough truths known?", _mature, ("maturity",)),
-    "rows": ("Are there rows to look at?", _rows, ("n", "effective_rows", "design_effect", "promised", "kept")),
-    "outside_baseline": ("Is the window outside the baseline's own time?", _outside_baseline, ("baseline_version",)),
-    "baseline": ("Is there a baseline to compare with?", _baseline, ("baseline_version", "reference", "renamed")),
-    "same_settings": (
-        "Was the baseline pinned under the present settings of the source?",
-        _same_settings,
-        ("settings",),
-    ),
-    "comparable": ("Can the bins be compared?", _comparable, ("moved_share", "comparable")),
-    "test_result": ("Has the test a result?", _test_result, ("value",)),
-    "enough_rows": ("Are there enough rows?", _enough_rows, ("n", "rows_needed")),
-    "beyond": (
-        "Is it beyond the threshold?",
-        _beyond,
-        ("threshold", "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high"),
-    ),
-    "every_window": ("Is each window beyond it by itself?", _every_window, ("groups",)),
-    "sure": (
-        "Is it confirmed?",
-        _sure,
-        ("n", "rows_needed", "p_value", "p_adjusted", "rate", "family", "rules", "rank", "times_judged"),
-    ),
-    "enough_evidence": (
-        "Is there enough evidence?",
-        _enough_evidence,
-        ("evidence", "needed", "average_run_length", "labels", "since", "path"),
-    ),
-    "behaviour": ("Does the label behave differently at equal scores?", _behaviour, ("p_rate", "rate")),
-    "class_mix": ("Does another share of true items explain it?", _class_mix, ("class_mix",)),
-    "could_be_seen": (
-        "Could a change that matters have been seen?",
-        _could_be_seen,
-        ("n", "rows_needed", "detectable", "seen_at_most", "windows_needed"),
-    ),
-    "newest_within": ("Is the newest of them within it as well?", _newest_within, ("groups",)),
+"""What is told before the checks: the question and its answer."""
+_CHECKS: Mapping[str, tuple[str, _Answer]] = {
+    "readable": ("Could the source be read?", _readable),
+    "accepted": ("Were the rows accepted?", _accepted),
+    "mature": ("Are enough truths known?", _mature),
+    "rows": ("Are there rows to look at?", _rows),
+    "outside_baseline": ("Is the window outside the baseline's own time?", _outside_baseline),
+    "baseline": ("Is there a baseline to compare with?", _baseline),
+    "same_settings": ("Was the baseline pinned under the present settings of the source?", _same_settings),
+    "comparable": ("Can the bins be compared?", _comparable),
+    "test_result": ("Has the test a result?", _test_result),
+    "enough_rows": ("Are there enough rows?", _enough_rows),
+    "beyond": ("Is it beyond the threshold?", _beyond),
+    "every_window": ("Is each window beyond it by itself?", _every_window),
+    "sure": ("Is it confirmed?", _sure),
+    "enough_evidence": ("Is there enough evidence?", _enough_evidence),
+    "behaviour": ("Does the label behave differently at equal scores?", _behaviour),
+    "class_mix": ("Does another share of true items explain it?", _class_mix),
+    "could_be_seen": ("Could a change that matters have been seen?", _could_be_seen),
+    "newest_within": ("Is the newest of them within it as well?", _newest_within),
 }
 """The same of each check."""
 
 
 def _check(verdict: Verdict, baseline: Baseline | None, name: str, passed: bool | None) -> Check:
-    question, answer_of, names = {**_FACTS, **_CHECKS}[name]
-    judged = as_judged(verdict)
-    values = {key: getattr(judged, key, judged.detail.get(key)) for key in names}
-    numbers = {key: value for key, value in values.items() if value is not None}
+    question, answer_of = {**_FACTS, **_CHECKS}[name]
     answer = answer_of(verdict, passed)
     if name == "baseline" and baseline is not None:
         span = " to ".join(dict.fromkeys((baseline.first_window, baseline.last_window)))
         answer += f" ({span}, {count_of(baseline.counts.rows, 'row')}, pinned by {clean(baseline.pinned_by)})"
-    return Check(name, question, passed, answer, numbers)
+    return Check(name, question, passed, answer)
