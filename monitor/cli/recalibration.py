@@ -25,10 +25,11 @@ from monitor.operations.recalibrate import (
     sources_with,
     weeks_of_trouble,
 )
-from monitor.operations.recalibrate_ranks import RecalibratedRanks, recalibrate_ranks
+from monitor.operations.recalibrate_ranks import recalibrate_ranks
 from monitor.recalibration.as_sql import as_sql
 from monitor.recalibration.gain import ScoreQuality
-from monitor.recalibration.score_map import apply_one
+from monitor.recalibration.ranked_gain import RankedGain
+from monitor.recalibration.score_map import ScoreMap, apply_one
 from monitor.report import words
 
 MethodOption = Literal["auto", "temperature", "platt", "isotonic"]
@@ -105,22 +106,22 @@ def _of_ranks(
     with cli.monitor(writes=False) as opened:
         cli.check_source(opened.config, source)
         window = cli.window_of(opened.config, "weekly", week)
-        found = recalibrate_ranks(opened, source, window, None if method == "auto" else method)
+        gain, score_map = recalibrate_ranks(opened, source, window, None if method == "auto" else method)
     if json_output:
-        about = {"source": found.source, "week": window.name, "rows": found.score_map.rows, **asdict(found.gain)}
-        cli.print_json(about | {"map": json.loads(found.score_map.to_json())})
+        about = {"source": score_map.source, "week": window.name, "rows": score_map.rows, **asdict(gain)}
+        cli.print_json(about | {"map": json.loads(score_map.to_json())})
     else:
-        _show_ranks(found)
+        _show_ranks(gain, score_map)
     if out is not None:
-        cli.write(out, found.score_map.to_json() + "\n")
+        cli.write(out, score_map.to_json() + "\n")
         cli.warn(f"written: {out}")
 
 
-def _show_ranks(found: RecalibratedRanks) -> None:
-    title = f"{found.source}, {found.score_map.fitted_on}: {found.gain.method}, one map for all ranks"
+def _show_ranks(gain: RankedGain, score_map: ScoreMap) -> None:
+    title = f"{score_map.source}, {score_map.fitted_on}: {gain.method}, one map for all ranks"
     rows = [
         (f"{one.k}", which, *map(words.number, (one.ece, one.brier, one.nll, one.precision)))
-        for both in zip(found.gain.before, found.gain.after, strict=True)
+        for both in zip(gain.before, gain.after, strict=True)
         for which, one in zip(("before", "after"), both, strict=True)
     ]
     cli.print_table(("k", "", "ECE@k", "Brier@k", "NLL@k", "P@k"), rows, title=title)

@@ -8,20 +8,24 @@ from __future__ import annotations
 
 from itertools import permutations
 
+import numpy as np
+
 from monitor.config.counting import settings_of
-from monitor.config.model import SourceConfig
+from monitor.config.model import EvaluationConfig, SourceConfig
 from monitor.context import Monitor
+from monitor.core.baseline import edges_of
 from monitor.core.counts import Counts
-from monitor.core.records import Refused, Subject, Window
+from monitor.core.records import Interval, Subject, Window
 from monitor.core.wording import count_of
+from monitor.evaluation.estimates import Sample, estimate, generator
 from monitor.metrics.cost import Costs, cheapest_threshold
 from monitor.metrics.cost_matrix import cheapest_fallback, matrix_of
 from monitor.metrics.dependencies import label_dependencies
 from monitor.metrics.registry import CONTRACT
 from monitor.operations.collect import with_whole
 from monitor.operations.recalibrate import from_windows
-from monitor.operations.stability import stability
 from monitor.recalibration.compare_constructions import Compared, compare
+from monitor.recalibration.gain import shared_out
 from monitor.report.tables import Cell, Element
 from monitor.report.words import number, share
 from monitor.warehouse.score_construction import CONSTRUCTIONS
@@ -44,20 +48,37 @@ def further_tables(monitor: Monitor, subject: Subject, window: Window) -> list[E
         found.append(class_cost_table(monitor, subject.source, window))
     if subject.label is None and source.kind in _OF_SEVERAL_LABELS:
         found.append(pairs_table(monitor, subject.source, window))
-    if source.score is not None:
-        found.append(scores_table(monitor, subject, window))
+    found.append(scores_table(monitor, subject, window))
     return [element for element in found if element.rows]
 
 
 def stability_table(monitor: Monitor, subject: Subject, counts: Counts, window: Window) -> Element:
     """The main metrics over all rows, and over random parts of them."""
     rows: list[tuple[Cell, ...]] = []
-    for one in stability(subject, counts, window, FOLDS, CONTRACT, monitor.config.evaluation):
-        values = (one.mean, one.deviation, min(one.known, default=None), max(one.known, default=None))
-        rows.append((one.metric, one.whole, *(number(value) for value in values)))
+    for metric, (whole, *parts) in stability(subject, counts, window, monitor.config.evaluation).items():
+        known = [part.value for part in parts if part.value is not None]
+        mean, deviation = float(np.mean(known)) if known else None, float(np.std(known, ddof=1)) if known[1:] else None
+        values = (mean, deviation, min(known, default=None), max(known, default=None))
+        rows.append((metric, whole, *(number(value) for value in values)))
     note = f"{count_of(counts.rows, 'row')}, shared out at random among {FOLDS} parts; analytic intervals."
     head = ("metric", "all rows", "mean of parts", "sd", "least", "largest")
     return Element("Stability", head, tuple(rows), "llrrrr", note)
+
+
+def stability(
+    subject: Subject, counts: Counts, window: Window, evaluation: EvaluationConfig
+) -> dict[str, list[Interval]]:
+    """By metric its interval over all rows, then over each of the random parts of equal size, in the bins of all rows.
+
+    The same rows give the same parts. Rows are assigned to them one by one, even if they come in clusters.
+    """
+    quick = evaluation.model_copy(update={"interval": "analytic"})
+    rng = generator(evaluation.seed, subject, f"stability {FOLDS}", window.name)
+    kept = counts.take(counts.w > 0)
+    edges = edges_of(kept, quick)
+    parts = [kept, *(fold.held for fold in shared_out(kept, FOLDS, rng))]
+    found = [estimate([Sample(subject, part, edges)], window, quick) for part in parts]
+    return {name: [e.interval for of in found for e in of if (e.metric, e.where) == (name, "all")] for name in CONTRACT}
 
 
 def cost_table(source: SourceConfig, subject: Subject, counts: Counts) -> Element:
@@ -138,21 +159,16 @@ def scores_table(monitor: Monitor, subject: Subject, window: Window) -> Element:
 def compare_scores(monitor: Monitor, source: str, label: str | None, window: Window) -> list[Compared]:
     """Every score construction that the source's column allows, on the rows of a label (None: of all), best first.
 
-    These constructions need the same kind of numbers as the configured one, so all have the same rows. Raises
-    :class:`Refused`, and what reading raises (RelationError, WarehouseFailed).
+    These constructions need the same kind of numbers as the configured one, so all have the same rows. Raises what
+    reading raises (RelationError, WarehouseFailed).
     """
-    config = monitor.config.sources[source]
-    if config.score is None:
-        raise Refused(f"{source} reads its scores as they are; give it `score: {{from: ..., method: ...}}`")
-    needs = CONSTRUCTIONS[config.score.method].needs
+    config, evaluation = monitor.config.sources[source], monitor.config.evaluation
     found: dict[str, Counts] = {}
-    for name in (name for name, construction in CONSTRUCTIONS.items() if construction.needs == needs):
+    for name, construction in CONSTRUCTIONS.items():
+        if config.score is None or construction.needs != CONSTRUCTIONS[config.score.method].needs:
+            continue
         changed = config.model_copy(update={"score": config.score.model_copy(update={"method": name})})
-        reading = monitor.warehouse.read(source, changed, window, now=monitor.clock())
-        labels = with_whole(reading).labels
+        labels = with_whole(monitor.warehouse.read(source, changed, window, now=monitor.clock())).labels
         if label in labels:
             found[name] = labels[label]
-    if not found:
-        raise Refused(f"{source} has no rows {'' if label is None else f'of {label!r} '}in {window.name}")
-    evaluation = monitor.config.evaluation
     return compare(found, bins=evaluation.bins, confidence=evaluation.confidence)

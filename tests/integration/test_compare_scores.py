@@ -13,7 +13,6 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 from typer.testing import CliRunner
 
 from monitor.cli import app
-from monitor.core.records import Refused
 from monitor.core.windows import week
 from monitor.operations.further_tables import compare_scores
 from monitor.run import run_window
@@ -56,8 +55,7 @@ def test_the_score_that_is_the_truth_comes_first_and_has_the_numbers_of_the_rows
         window = week(WEEK, monitor.config.zone)
         run_window(monitor, window)
         scores = compare_scores(monitor, "tickets", "billing", window)
-        with pytest.raises(Refused, match="tickets has no rows of 'nope' in 2026-W35"):
-            compare_scores(monitor, "tickets", "nope", window)
+        assert compare_scores(monitor, "tickets", "nope", window) == []
     assert len(scores) == 4
     assert scores[0].name == "sequence_probability"
     rows = frame().drop(index=7).query("label == 'billing'")
@@ -73,8 +71,5 @@ def test_the_score_that_is_the_truth_comes_first_and_has_the_numbers_of_the_rows
 
 
 def test_a_source_that_reads_its_scores_has_nothing_to_compare(tmp_path: Path) -> None:
-    with (
-        make_world(tmp_path).opened() as monitor,
-        pytest.raises(Refused, match="tickets reads its scores as they are"),
-    ):
-        compare_scores(monitor, "tickets", None, week(WEEK, monitor.config.zone))
+    with make_world(tmp_path).opened() as monitor:
+        assert compare_scores(monitor, "tickets", None, week(WEEK, monitor.config.zone)) == []
