@@ -6,12 +6,14 @@ was closed, because an older copy of the history was put back: nothing was autom
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import reduce
+from itertools import chain
 from typing import cast
 
+from monitor.automation.state import closed_by_source
 from monitor.automation.switch import DRY_RUN, WEEKLY_RUN
 from monitor.core.records import (
     EVERY_SOURCE,
@@ -23,12 +25,12 @@ from monitor.core.records import (
     SwitchState,
     SwitchValue,
 )
+from monitor.core.score_ranges import merged
 
 Key = tuple[str, str | None]
 WHOLE_HISTORY: Key = (EVERY_SOURCE, None)
 """The key of the events about every gate."""
 _RUNS = frozenset({WEEKLY_RUN, "daily run"})
-_CHANGES = frozenset({"disabled", "blocked", "enabled", "unblocked"})
 # those of a dry run too: they change only the lease
 _SEGMENTS = frozenset({"segment_disabled", "segment_enabled", "segment_held"})
 _KEEPS = frozenset({"renewed", "not_renewed", "held", "counted", *_SEGMENTS, *(kind for kind, _ in DRY_RUN.values())})
@@ -106,12 +108,11 @@ def on_spans(
     ``own`` are the events of the label's switch, ``whole`` those of its source's, and ``history`` those about every
     gate, in order. If ``own`` does not begin with the switch's first event, the switch counts as off before it.
     """
-    on_alone = _on_by_itself(own, end)
     copies = ((since, max(since, end) if until is None else until) for since, until in _closed_spans(history))
     closed = [*_closed_by_source(whole, end), *copies]
     return [
         (max(since, start), min(until, end))
-        for since, until in _without(on_alone, closed)
+        for since, until in _without(_on_by_itself(own, end), closed)
         if until > start and since < end
     ]
 
@@ -133,51 +134,31 @@ def any_on(
 
     ``own`` are the events of each label's switch; the others are as for :func:`on_spans`.
     """
-    found: list[tuple[datetime, datetime]] = []
-    for since, until in sorted(span for steps in own for span in on_spans(steps, whole, history, start, end)):
-        if found and since <= found[-1][1]:
-            found[-1] = found[-1][0], max(until, found[-1][1])
-        else:
-            found.append((since, until))
-    return found
+    return list(merged(span for steps in own for span in on_spans(steps, whole, history, start, end)))
 
 
-def _on_by_itself(steps: Sequence[SwitchEvent], end: datetime) -> list[tuple[datetime, datetime]]:
+def _on_by_itself(steps: Sequence[SwitchEvent], end: datetime) -> Sequence[tuple[datetime, datetime]]:
     """The spans in which a switch is on and its lease has not ended; adjacent spans are merged."""
-    found: list[tuple[datetime, datetime]] = []
-    state = steps[0].from_state if steps else ""
-    for place, step in enumerate(steps):
-        if step.kind in _CHANGES or (step.kind not in _KEEPS and step.from_state != step.to_state):
-            state = step.to_state
-        elif step.kind not in _KEEPS:
-            continue  # is about something else than the switch
-        following = steps[place + 1].at if place + 1 < len(steps) else end
-        until = min(following, step.lease_until or step.at)
-        if state == "on" and until > step.at:
-            if found and found[-1][1] >= step.at:
-                found[-1] = found[-1][0], until
-            else:
-                found.append((step.at, until))
-    return found
+    leases = ((since, min(until, state.lease_until or since)) for state, since, until in _states(steps, end)
+              if state.state == "on")  # fmt: skip
+    return merged((since, until) for since, until in leases if since < until)
 
 
-def _closed_by_source(steps: Sequence[SwitchEvent], end: datetime) -> list[tuple[datetime, datetime]]:
+def _closed_by_source(steps: Sequence[SwitchEvent], end: datetime) -> Iterator[tuple[datetime, datetime]]:
     """The spans in which the source's own switch stops all labels: off, or against a verdict after its lease."""
-    found: list[tuple[datetime, datetime]] = []
-    state, verdict, by_operator = "never_set", None, False
-    for place, step in enumerate(steps):
-        if step.kind in _KEEPS:
-            verdict = _verdict(verdict, by_operator, step)
-        elif step.kind in _CHANGES or step.from_state != step.to_state:
-            state, verdict, by_operator = step.to_state, step.verdict, step.actor not in _RUNS
-        following = steps[place + 1].at if place + 1 < len(steps) else end
-        if state == "off":
-            found.append((step.at, following))
-        elif state == "on" and verdict is not None:
-            since = step.at if step.lease_until is None else max(step.at, step.lease_until)
-            if since < following:
-                found.append((since, following))
-    return found
+    for state, since, until in _states(steps, end):
+        if closed_by_source(state, since) is not None:
+            yield since, until
+        elif state.verdict is not None and state.lease_until is not None and state.lease_until < until:
+            yield state.lease_until, until
+
+
+def _states(steps: Sequence[SwitchEvent], end: datetime) -> Iterator[tuple[SwitchState, datetime, datetime]]:
+    """The state of a switch after each step, and from when until when it was so."""
+    state = None
+    for step, following in zip(steps, chain((each.at for each in steps[1:]), [end]), strict=False):
+        state = _after(state or SwitchState("", None, cast(SwitchValue, step.from_state)), step)
+        yield state, step.at, following
 
 
 def _without(
@@ -191,23 +172,22 @@ def _without(
 
 
 def _after(state: SwitchState, event: SwitchEvent) -> SwitchState:
-    state = replace(state, segments=event.segments)
     if event.kind in _KEEPS:
-        kept = replace(state, lease_until=event.lease_until, hold_until=event.until, blocked=event.blocked)
-        return replace(kept, verdict=_verdict(state.verdict, state.by_operator, event))
-    if event.kind not in _CHANGES and event.from_state == event.to_state:
-        return state  # is about something else than the switch
+        return replace(
+            state, segments=event.segments, lease_until=event.lease_until, hold_until=event.until,
+            blocked=event.blocked, verdict=_verdict(state, event),
+        )  # fmt: skip
     return replace(
-        state, state=cast(SwitchValue, event.to_state), blocked=event.blocked, lease_until=event.lease_until,
-        hold_until=event.until, by_operator=event.actor not in _RUNS, actor=event.actor, reason=event.reason,
-        verdict=event.verdict, changed_at=event.at,
+        state, state=cast(SwitchValue, event.to_state), segments=event.segments, blocked=event.blocked,
+        lease_until=event.lease_until, hold_until=event.until, by_operator=event.actor not in _RUNS,
+        actor=event.actor, reason=event.reason, verdict=event.verdict, changed_at=event.at,
     )  # fmt: skip
 
 
-def _verdict(before: str | None, by_operator: bool, event: SwitchEvent) -> str | None:
-    """The verdict against the switch after an event that did not change its state; ``before`` is the one before it."""
-    if event.kind == "renewed":
-        return None if by_operator else before
+def _verdict(before: SwitchState, event: SwitchEvent) -> str | None:
+    """The verdict against the switch after an event that did not change its state."""
+    if event.kind == "renewed" and before.by_operator:
+        return None
     if event.kind == "held" and event.until is not None and event.lease_until is not None:
         return event.verdict if event.lease_until <= event.until else None
-    return before
+    return before.verdict

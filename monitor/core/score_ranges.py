@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TypeAlias
+from datetime import datetime
+from typing import TypeAlias, TypeVar
 
 Ranges: TypeAlias = tuple[tuple[float, float], ...]
+_T = TypeVar("_T", float, datetime)
 
 CELLS = 10_000
 """The number of cells into which scores are counted."""
@@ -18,13 +20,13 @@ STEPS = 100
 _ON_A_STEP = 1e-6  # of a step: 0.29 * 100 is not quite 29
 
 
-def merged(ranges: Iterable[tuple[float, float]]) -> Ranges:
-    """The ranges in order, with touching ones merged.
+def merged(ranges: Iterable[tuple[_T, _T]]) -> tuple[tuple[_T, _T], ...]:
+    """The ranges of scores, or the spans of time, in order, with touching ones merged.
 
     >>> merged([(0.9, 1.0), (0.5, 0.6), (0.6, 0.7)])
     ((0.5, 0.7), (0.9, 1.0))
     """
-    found: list[tuple[float, float]] = []
+    found: list[tuple[_T, _T]] = []
     for low, high in sorted(ranges):
         if found and low <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], high))

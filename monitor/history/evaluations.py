@@ -409,12 +409,11 @@ def shifts(
     return [_shift(row) for row in connection.execute(ordered).mappings()]
 
 
-def rule_outcomes(connection: Connection, since: datetime) -> list[Any]:
-    """rule, schedule, window_start, outcome and the number of labels, for windows from ``since`` on, by window."""
+def rule_outcomes(connection: Connection, since: datetime) -> list[tuple[str, str, str, int]]:
+    """(rule, schedule, outcome, number of verdicts), for windows from ``since`` on."""
     table = tables.verdicts
-    by = (table.c.rule, table.c.schedule, table.c.window_start, table.c.outcome)
-    statement = select(*by, func.count().label("labels")).where(_recent(since)).group_by(*by)
-    return list(connection.execute(statement.order_by(table.c.window_start)))
+    by = (table.c.rule, table.c.schedule, table.c.outcome)
+    return list(connection.execute(select(*by, func.count()).where(_recent(since)).group_by(*by)).tuples())
 
 
 def breaches_of_labels(connection: Connection, since: datetime) -> list[tuple[str, str, str | None, int]]:

@@ -325,13 +325,6 @@ def baselines(
     return [_baseline(row) for row in connection.execute(statement).mappings()]
 
 
-def baseline_versions(connection: Connection, source: str) -> list[int]:
-    """The baseline versions of all labels of a source together, newest first."""
-    table = tables.baselines
-    found = select(table.c.version).where(table.c.source == source).distinct().order_by(table.c.version.desc())
-    return list(connection.execute(found).scalars())
-
-
 def pinned_sources(connection: Connection) -> list[str]:
     """The sources that have a baseline."""
     return list(connection.execute(select(tables.baselines.c.source).distinct()).scalars())

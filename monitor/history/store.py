@@ -518,7 +518,6 @@ class Store:
     versions_seen = _reading(readings.versions_seen)
     counts_of = _reading(readings.counts_of)
     settings_of = _reading(readings.settings_of)
-    baseline_versions = _reading(readings.baseline_versions)
     incidents_of_label = _reading(incident_rows.of_label)
 
     # Incidents and messages

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.browser
 ADDRESSES = (
     "", "automation", "incidents", "monitor", "rules", "annotations", "label/tickets/slipping",
     "label/tickets/steady?against=2026-W31", "label/tickets/", "items/tickets/slipping",
-    f"compare?a={WEEKS[8]}&b={WEEKS[11]}&label=slipping", "compare?a=baseline:1",
+    f"compare?a={WEEKS[8]}&b={WEEKS[11]}&label=slipping",
     "compare?a=version:2.1&b=version:2.2", "incidents/{incident}",
 )  # fmt: skip
 

@@ -26,6 +26,7 @@ from monitor.service.pages.items import query_of
 from monitor.service.pages.label_history import LabelHistory
 from monitor.story.gather import Teller
 from monitor.story.label import LabelStory
+from tests.fakes.html_tables import table_of
 from tests.fakes.in_process import ServiceClient, in_process
 from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
 from tests.fakes.world import rows as warehouse_rows
@@ -97,14 +98,12 @@ def test_the_overview_says_the_story_of_each_label_the_worst_first_and_folds_wha
 
 
 def test_strips_are_the_stored_diagnoses_newest_at_the_right(asked: ServiceClient, world: World) -> None:
-    rows = lines(asked, "/?csv=weeks")
     with world.opened() as monitor:
-        stored = {
-            (each.label or "", name): each.state.value
-            for name in WEEKS[9:12]
-            for each in monitor.store.diagnoses(week(name, monitor.config.zone))
-        }
-    assert {(row["label"], row["week"]): row["state"] for row in rows} == stored
+        windows = [week(name, monitor.config.zone) for name in WEEKS[9:12]]
+        stored = [
+            each.state.value for at in windows for each in monitor.store.diagnoses(at) if each.label == "slipping"
+        ]
+    assert stored == ["fine", "unsafe", "unsafe"]
     (drawn,) = re.findall(
         r'<svg class="strip"[^>]*aria-label="[^"]*must not act alone[^"]*"[^>]*>(.*?)</svg>', asked.get("/").text
     )
@@ -154,17 +153,17 @@ def test_the_range_is_in_the_address(asked: ServiceClient, name: str) -> None:
 
 
 def test_items_are_of_the_rows_that_the_trouble_is_about(asked: ServiceClient) -> None:
-    of_trouble = lines(asked, "/items/tickets/slipping?csv=items")
-    assert {row["actual"] for row in of_trouble} == {"0.0"}
-    assert min(float(row["score"]) for row in of_trouble) >= 0.8
+    of_trouble = table_of(asked.get("/items/tickets/slipping").text, "Items")
+    assert {actual for _, _, _, actual, *_ in of_trouble} == {"0"}
+    assert min(float(score) for _, _, score, *_ in of_trouble) >= 0.8
     frame = warehouse_rows()
     mine = frame[frame["item"].str.startswith(WEEKS[11])]
     true = {item: set(group["label"]) for item, group in mine[mine["actual"] == 1].groupby("item")}
-    for row in of_trouble:
-        assert set(filter(None, row["true_labels"].split("; "))) == true.get(row["item"], set())
+    for item, _, _, _, labels, *_ in of_trouble:
+        assert set(labels.replace("–", "").split(", ")) - {""} == true.get(item, set())
     assert re.search(r"\d+ of 50 are really (steady|rare)", text_of(asked.get("/items/tickets/slipping").text))
-    everything = lines(asked, "/items/tickets/slipping?csv=items&rows=all")
-    assert min(float(row["score"]) for row in everything) < 0.8
+    everything = table_of(asked.get("/items/tickets/slipping?rows=all").text, "Items")
+    assert min(float(score) for _, _, score, *_ in everything) < 0.8
 
 
 def test_rows_of_misses_are_those_left_out_and_those_of_a_part_are_of_the_part() -> None:

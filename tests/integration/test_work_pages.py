@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -269,19 +270,17 @@ def test_an_annotation_of_the_form_is_on_the_timeline(asked: ServiceClient, toke
 
 
 def test_the_firings_of_a_rule_are_the_stored_breaches(asked: ServiceClient, world: World) -> None:
-    firings = rows(asked, "/rules?csv=firings")
+    cards = dict(re.findall(r'<section class="card" id="([^"]+)"(.*?)</section>', asked.get("/rules").text, re.DOTALL))
     with world.opened() as monitor:
         for rule in ("automated-overconfidence", "ece-increase", "score-shift"):
-            stored = [v.window.start.isoformat() for v in monitor.store.verdicts(rule=rule, outcome="breach")]
-            shown = [
-                row["window_start"]
-                for row in firings
-                if row["rule"] == rule
-                for _ in range(int(row["labels_in_breach"]))
-            ]
-            assert shown == sorted(stored)
-    labels = rows(asked, "/rules?csv=labels")
-    assert {row["label"] for row in labels if row["rule"] == "automated-overconfidence"} == {"slipping"}
+            stored = monitor.store.verdicts(rule=rule)
+            for outcome in ("breach", "unconfirmed", "ok", "not_evaluated"):
+                count = sum(verdict.outcome == outcome for verdict in stored)
+                assert f"{count} {outcome.replace('_', ' ')}" in cards[rule]
+            labels = Counter(verdict.subject.label for verdict in stored if verdict.outcome == "breach")
+            told = re.findall(r"<bdi>(\w+)</bdi></a> (\d+)×", cards[rule])
+            assert {name: int(windows) for name, windows in told} == labels
+    assert "slipping</bdi>" in cards["automated-overconfidence"]
 
 
 def test_shift_tests_of_the_week_are_on_the_page_of_a_label_with_a_link_to_the_page_of_the_columns(

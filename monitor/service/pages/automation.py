@@ -46,7 +46,6 @@ def make(context: PageContext) -> PageContent:
         "enable": context.choice("switch", ("disable", "enable"), _likely(lines, source, label)) == "enable",
     }  # fmt: skip
     tables = {
-        "switches": lambda: _table(lines),
         "months": lambda: _work_table(months),
         "changes": lambda: _changes_table(changes),
     }
@@ -108,14 +107,6 @@ def _shows_until(context: PageContext, event: SwitchEvent) -> bool:
         return False
     source = context.config.sources.get(event.source)
     return event.kind != "enabled" or source is None or not source.is_critical(event.label)
-
-
-def _table(lines: Sequence[SwitchTableRow]) -> Table:
-    return Table.of(
-        lines, "source=switch.source", "label=switch.label", "automation=story.state", "state", "threshold",
-        "lease_until=switch.lease_until", "changed_at=switch.changed_at", "changed_by=switch.actor",
-        "reason=switch.reason",
-    )  # fmt: skip
 
 
 def _work_table(months: Mapping[str, Work]) -> Table:

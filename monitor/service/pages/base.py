@@ -111,12 +111,14 @@ class PageContext:
         """How many weeks a strip or a trend shows. Raises RequestRefused for an unknown range."""
         return RANGES[self.range_name()]
 
-    def week(self, name: str = "week") -> Window | None:
-        """The week that a parameter names, else the newest (None: there is none yet). Raises RequestRefused."""
-        requested, known = self.request.query.get(name), self.weeks()
-        if not requested:
-            return known[0] if known else None
-        found = next((window for window in known if window.name == requested), None)
+    def week(self) -> Window | None:
+        """The week that the address names, else the newest (None: there is none yet). Raises RequestRefused."""
+        requested = self.request.query.get("week")
+        return self.week_named(requested) if requested else next(iter(self.weeks(1)), None)
+
+    def week_named(self, name: str) -> Window:
+        """A week that was evaluated, by its name. Raises RequestRefused for any other."""
+        found = next((window for window in self.weeks() if window.name == name), None)
         if found is None:
             raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
         return found

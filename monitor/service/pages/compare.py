@@ -1,4 +1,4 @@
-"""``/compare?a=..&b=..``: two weeks, two model versions or two baselines: what differs, and whether that is chance."""
+"""``/compare?a=..&b=..``: two weeks or two model versions: what differs, and whether that is chance."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from monitor.core.baseline import Baseline, edges_of
+from monitor.core.baseline import edges_of
 from monitor.core.counts import Counts, bin_counts, pool
 from monitor.core.records import Interval, Where, Window
-from monitor.report.compared_baseline import baseline_estimates
 from monitor.report.csv_table import Table
 from monitor.report.figures.panels import reliability_svg
 from monitor.report.figures.reliability import reliability_data
@@ -28,20 +27,18 @@ OF_WEEKS: tuple[Series, ...] = (
 OF_SEGMENTS: tuple[Series, ...] = (("ece", "all"), ("roc_auc", "all"), ("overconfidence", "all"), ("accuracy", "all"))
 VERSION_WEEKS = 8
 """How many of its newest weeks stand for a model version, at most."""
-BASELINE_LABELS = 20
 ROWS_SHOWN = 120
-_VERSION, _BASELINE = "version:", "baseline:"
+_VERSION = "version:"
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedSide:
-    """One side: a week, the weeks of a model ``version``, or a version of the baselines; of one ``segment``, or all."""
+    """One side: a week, or the weeks of a model ``version``; of one ``segment``, or all rows."""
 
     name: str
-    windows: tuple[Window, ...] = ()
-    segment: tuple[str, str] | None = None
+    windows: tuple[Window, ...]
+    segment: tuple[str, str] | None
     version: str = ""
-    baseline: int | None = None
 
 
 @dataclass(frozen=True)
@@ -63,11 +60,6 @@ class Comparing:
                 found.setdefault(version, []).append(at[start])
         return found
 
-    @cached_property
-    def pinned(self) -> list[int]:
-        """The versions of baselines that any label has, the newest first."""
-        return self.context.store.baseline_versions(self.source)
-
     def side(self, text: str, segment: tuple[str, str] | None) -> ComparedSide:
         """A side by its name. Raises RequestRefused for what the history does not have."""
         if text.startswith(_VERSION):
@@ -78,22 +70,10 @@ class Comparing:
             name = f"version {version} ({windows[-1].name} to {windows[0].name})"
             part = ("model_version", version) if self.has_versions else segment
             return ComparedSide(name, windows, part, version)
-        if text.startswith(_BASELINE):
-            version = text.removeprefix(_BASELINE)
-            if version not in map(str, self.pinned):
-                raise RequestRefused(
-                    ProblemReason.REQUEST_INVALID, "no label of this source has a baseline of that version"
-                )
-            return ComparedSide(f"baseline {version}", baseline=int(version))
-        found = next((window for window in self.windows if window.name == text), None)
-        if found is None:
-            raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
-        return ComparedSide(found.name, (found,), segment)
+        return ComparedSide(text, (self.context.week_named(text),), segment)
 
     def measured(self, side: ComparedSide, labels: Sequence[str | None]) -> dict[SideKey, Measured]:
         """The numbers of one side."""
-        if side.baseline is not None:
-            return self._of_baselines(side, labels)
         series, starts = OF_SEGMENTS if side.segment else OF_WEEKS, [window.start for window in side.windows]
         rows = self.context.store.grid_numbers(
             starts, self.source, labels, series, schedule="weekly", segment=side.segment
@@ -111,25 +91,8 @@ class Comparing:
         source = self.context.config.sources.get(self.source)
         return source is not None and "model_version" in source.segments
 
-    def _of_baselines(self, side: ComparedSide, labels: Sequence[str | None]) -> dict[SideKey, Measured]:
-        """The numbers of a version of the baselines, computed now, for the first labels by name."""
-        some = (self._baseline(side, label) for label in labels[:BASELINE_LABELS])
-        found = baseline_estimates([each for each in some if each is not None], self.context.config.evaluation)
-        return {
-            (e.subject.label, e.metric, e.where): Measured(e.interval, e.n)
-            for e in found
-            if (e.metric, e.where) in OF_WEEKS
-        }
-
-    def _baseline(self, side: ComparedSide, label: str | None) -> Baseline | None:
-        found = self.context.store.baselines(self.source, label, version=side.baseline)
-        return found[0] if found else None
-
     def counts(self, side: ComparedSide, label: str | None) -> Counts | None:
         """The rows of one label on one side; for a model version, of the weeks without rows of another version."""
-        if side.baseline is not None:
-            baseline = self._baseline(side, label)
-            return None if baseline is None else baseline.counts
         mixed = [w for version, windows in self.versions.items() if version != side.version for w in windows]
         windows = [w for w in side.windows if not side.version or w not in mixed]
         found = [self.context.store.counts_of("weekly", w.start, self.source, label) for w in windows]
@@ -155,11 +118,10 @@ def make(context: PageContext) -> PageContent:
         "sides": (a, b), "source": source, "sources": sources, "labels": [each for each in labels if each],
         "label": label, "rate": evaluation.false_discovery_rate, "a": context.text("a"), "b": context.text("b"),
         "weeks": [window.name for window in windows], "versions": list(reader.versions),
-        "baselines": reader.pinned, "found": found[:ROWS_SHOWN],
+        "found": found[:ROWS_SHOWN],
         "hidden": max(0, len(found) - ROWS_SHOWN), "significant": sum(each.significant for each in found),
         "curves": _curves(reader, a, b, label) if label else None, "segment": context.text("segment"),
         "segments": _segments(reader, labels), "removed": _removed_weeks(reader, a, b),
-        "cut": BASELINE_LABELS if (a.baseline or b.baseline) and len(chosen) > BASELINE_LABELS else None,
     }  # fmt: skip
     return PageContent("compare.html.j2", "Compare", values, {"differences": lambda: _table(source, found)})
 

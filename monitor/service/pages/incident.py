@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from monitor.core import documents
-from monitor.core.records import Delivery, Incident, IncidentEvent
+from monitor.core.records import Incident
 from monitor.core.wording import duration
-from monitor.report.csv_table import Table
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.service.pages.incidents import line_of, what_of
 from monitor.story.incident import event_words, state_words
@@ -22,18 +20,17 @@ def make(context: PageContext) -> PageContent:
     """The incident of that id. Raises NotFound or Ambiguous for an unknown one."""
     incident = context.store.incident(context.text("id"))
     story = None if incident.is_of_monitor else teller(context).of_incident(incident)
-    events = context.store.incident_events(incident.id)
     found = context.store.thread(incident.root) if incident.root else []
     thread = sorted(found, key=lambda d: d.operation != "post")  # the message itself, then what followed by time
     values = {
-        "incident": incident, "about": incident.name, "story": story, "events": events, "line": line_of(incident, {}),
+        "incident": incident, "about": incident.name, "story": story, "line": line_of(incident, {}),
+        "events": context.store.incident_events(incident.id),
         "lines": [what_of(incident, {})] if story is None else story_lines(story), "duration": duration,
         "state_of": state_words, "event_words": event_words, "text_of": text_of,
         "messages": thread[-MESSAGES_SHOWN:], "earlier": max(0, len(thread) - MESSAGES_SHOWN),
         "pages": [name for name in _documents(incident) if name in documents.pages()],
     }  # fmt: skip
-    tables = {"events": lambda: _events(events), "messages": lambda: _messages(thread)}
-    return PageContent("incident.html.j2", f"Incident: {incident.name}", values, tables)
+    return PageContent("incident.html.j2", f"Incident: {incident.name}", values)
 
 
 def _documents(incident: Incident) -> Iterator[str]:
@@ -60,16 +57,6 @@ def _texts(block: Mapping[str, Any]) -> Iterator[str]:
         inner = inner.get("text") if isinstance(inner, Mapping) else inner  # a button's text is an object of its own
         if isinstance(inner, str):
             yield f"[{inner}]" if isinstance(part, Mapping) and part.get("type") == "button" else inner
-
-
-def _events(events: Sequence[IncidentEvent]) -> Table:
-    return Table.of(events, "at", "what=kind", "window", "by=actor", "reason", "why=detail.why")
-
-
-def _messages(thread: Sequence[Delivery]) -> Table:
-    records = [{**asdict(each), "text": text_of(each.payload)} for each in thread]
-    head = ("id", "operation", "channel", "state", "made_at=created_at", "sent_at", "attempts", "error", "text")
-    return Table.of(records, *head)
 
 
 PAGE = Page("/incidents/{id}", make)

@@ -12,10 +12,9 @@ from monitor.core.records import Subject, Window, WrongRequest
 from monitor.core.wording import segment_name
 from monitor.operations.examples import Examples, examples, really
 from monitor.operations.open import open_warehouse
-from monitor.report.csv_table import Table
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.service.problems import ProblemReason, RequestRefused
-from monitor.warehouse.examples import ExampleQuery, ExampleRow
+from monitor.warehouse.examples import ExampleQuery
 
 SHOWN, HALF = 50, 0.5
 ABOUT_ACTING = frozenset({LabelProblem.OVERCONFIDENT, LabelProblem.LESS_ACCURATE})
@@ -50,7 +49,7 @@ def make(context: PageContext) -> PageContent:
         "really": "" if found is None or right else really(found.rows),
         "segments": list(found.rows[0].segments) if found is not None and found.rows else [],
     }  # fmt: skip
-    return PageContent("items.html.j2", f"Items of {subject.name}", values, {"items": lambda: _table(found)})
+    return PageContent("items.html.j2", f"Items of {subject.name}", values)
 
 
 def query_of(trouble: Diagnosis | None, label: str | None, acts_from: float) -> ExampleQuery:
@@ -94,25 +93,6 @@ def _read(context: PageContext, subject: Subject, week: Window, query: ExampleQu
         return None, str(error)
     except Exception as error:  # noqa: BLE001 - engines raise their own; their texts may hold addresses
         return None, f"the warehouse could not be read ({type(error).__name__}); `calmon examples` says more"
-
-
-def _table(found: Examples | None) -> Table:
-    rows: tuple[ExampleRow, ...] = () if found is None else found.rows
-    names = list(rows[0].segments) if rows else []
-    lines = (
-        (
-            r.item,
-            r.label,
-            r.score,
-            r.actual,
-            "; ".join(r.true_labels),
-            int(r.predicted),
-            r.resolved_at,
-            *(r.segments[n] for n in names),
-        )
-        for r in rows
-    )
-    return Table(("item", "label", "score", "actual", "true_labels", "predicted", "resolved_at", *names), lines)
 
 
 PAGE = Page(

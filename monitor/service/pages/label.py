@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +12,7 @@ from markupsafe import Markup
 from monitor.automation.as_of import any_on, by_switch, lease_ends, on_spans
 from monitor.core import documents
 from monitor.core.page_paths import label_path
-from monitor.core.records import Incident, Subject, Verdict, Window
+from monitor.core.records import Incident, Subject, Verdict
 from monitor.core.score_ranges import ranges_text
 from monitor.core.wording import maturity_words, segment_name
 from monitor.evaluation.safe_scores import from_scores
@@ -73,14 +73,7 @@ def make(context: PageContext) -> PageContent:
         "removed": counts is None and history.counts_removed,
         "from_scores": [] if counts is None else from_scores(counts, [automate_at]),
     }  # fmt: skip
-    tables = {
-        "trend": lambda: _trend_table(history.trends),
-        "events": lambda: _event_table(events),
-        "verdicts": lambda: _verdict_table(history.verdicts),
-        "reliability": lambda: _bin_table(reliability),
-        "segments": lambda: _segment_table(history),
-    }
-    return PageContent("label.html.j2", subject.name, values, tables)
+    return PageContent("label.html.j2", subject.name, values, {"trend": lambda: _trend_table(history.trends)})
 
 
 def _subject(context: PageContext) -> tuple[Subject, Collection[str | None]]:
@@ -220,17 +213,9 @@ def _reliability(history: LabelHistory) -> Reliability | None:
 
 def _segments(history: LabelHistory) -> list[tuple[str, str, float | None, int]]:
     """The largest segments of the week shown, with their ECE and rows, by column and size."""
-    of_week = _segment_numbers(history, [history.week])
+    of_week = history.store.segment_numbers([history.week.start], *history.about, "ece", schedule="weekly")
     largest = sorted(((*segment, value, n) for segment, _, value, n in of_week), key=lambda each: -each[3])[:SEGMENTS]
     return sorted(largest, key=lambda each: (each[0], -each[3]))
-
-
-def _segment_numbers(history: LabelHistory, shown: Sequence[Window]) -> Sequence[Any]:
-    starts = [window.start for window in shown]
-    return history.store.segment_numbers(starts, *history.about, "ece", schedule="weekly")
-
-
-# As tables
 
 
 def _trend_table(trends: Sequence[Trend]) -> Table:
@@ -245,32 +230,6 @@ def _trend_table(trends: Sequence[Trend]) -> Table:
         "value=point.value", "low=point.low", "high=point.high", "n=point.n", "breach=point.breach",
         "baseline=trend.baseline", "thresholds=levels",
     )  # fmt: skip
-
-
-def _verdict_table(verdicts: Sequence[Verdict]) -> Table:
-    ordered = sorted(verdicts, key=lambda v: (v.window.start, v.rule))
-    return Table.of(
-        ordered, "id", "week=window.name", "rule", "metric", "where",
-        "outcome", "reason", "severity", "value", "low", "high", "baseline", "change", "change_low", "change_high",
-        "p_adjusted", "threshold", "n", "windows",
-    )  # fmt: skip
-
-
-def _bin_table(found: Reliability | None) -> Table:
-    both = () if found is None else (("week", found.points), ("other", found.baseline))
-    records = [{"which": which, **asdict(point)} for which, points in both for point in points]
-    return Table.of(records, "which", "lower", "upper", "mean_score=score", "rate", "low", "high", "n")
-
-
-def _segment_table(history: LabelHistory) -> Table:
-    at = {window.start: window.name for window in history.windows}
-    rows = _segment_numbers(history, history.windows)
-    head = ("week", "column", "value", "ece", "n")
-    return Table(head, ((at[start], *segment, v, n) for segment, start, v, n in rows))
-
-
-def _event_table(events: Sequence[LabelEvent]) -> Table:
-    return Table.of(events, "at", "kind", "what=text", "by")
 
 
 PAGE = Page(

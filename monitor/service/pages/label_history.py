@@ -21,7 +21,6 @@ from monitor.report.compared_baseline import ComparedBaseline, compared_baseline
 from monitor.report.expected import MEASURED
 from monitor.report.figures.trend import Trend, stored_trends
 from monitor.service.pages.base import PageContext
-from monitor.service.problems import ProblemReason, RequestRefused
 
 Series = tuple[str, Where]
 STANDARD: tuple[Series, ...] = (("ece", "all"), ("mce", "all"), ("roc_auc", "all"), ("overconfidence", "automated"))
@@ -145,10 +144,7 @@ class LabelHistory:
         name = self.context.text("against") or BASELINE
         if name == BASELINE:
             return self._baseline()
-        found = next((window for window in self.context.weeks() if window.name == name), None)
-        if found is None:
-            raise RequestRefused(ProblemReason.UNKNOWN_WEEK)
-        return name, self._counts(found)
+        return name, self._counts(self.context.week_named(name))
 
     def _baseline(self) -> tuple[str, Counts | None]:
         if self.compared is None:

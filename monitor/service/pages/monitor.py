@@ -10,7 +10,6 @@ from typing import Any
 from monitor.alerting.health.issues import NEVER_RUN, findings
 from monitor.alerting.health.look import observed
 from monitor.history.reader import REVISION
-from monitor.report.csv_table import Table
 from monitor.service.pages.base import Page, PageContent, PageContext
 
 SPANS = {"4": 4, "13": 13, "26": 26, "52": 52}
@@ -24,25 +23,19 @@ def make(context: PageContext) -> PageContent:
     runs = _by_run(row for row in store.runs(limit=8 * weeks + 8, until=now) if row["window_start"] >= since)
     readings = store.readings_seen(since, now)
     failed = [row for row in readings if row["state"] != "ok"]
-    rejected = store.rejected_by_reason(since, now)
     waiting = [d for d in store.undelivered(now - timedelta(days=7)) if d.state != "sent"]
     has_buttons = context.settings.has_buttons
     records = observed(store, context.config, now, of_replica=True, has_buttons=has_buttons)
     values = {
         "runs": runs[:ROWS_SHOWN], "hidden": max(0, len(runs) - ROWS_SHOWN), "took": took,
-        "readings": _latest(readings), "failed": failed[:ROWS_SHOWN], "rejected": rejected,
+        "readings": _latest(readings), "failed": failed[:ROWS_SHOWN], "rejected": store.rejected_by_reason(since, now),
         "waiting": waiting[:ROWS_SHOWN], "more_waiting": max(0, len(waiting) - ROWS_SHOWN),
         "deliveries": store.delivery_counts(),
         "issues": findings(records, now), "ever_run": records.since is not None, "never_run": NEVER_RUN,
         "incidents": store.unresolved_incidents(of_monitor=True), "spans": SPANS,
         "weeks": str(weeks), "versions": _versions(context, records.identity),
     }  # fmt: skip
-    tables = {
-        "runs": lambda: _runs_table(runs),
-        "readings": lambda: _plain(readings),
-        "rejected": lambda: _plain(rejected),
-    }
-    return PageContent("monitor.html.j2", "Monitor", values, tables)
+    return PageContent("monitor.html.j2", "Monitor", values)
 
 
 def _by_run(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -80,17 +73,6 @@ def _versions(context: PageContext, identity: Any) -> list[tuple[str, str]]:
         ("Rules revision", context.config.revision),
         ("History", text),
     ]
-
-
-def _runs_table(runs: Sequence[Mapping[str, Any]]) -> Table:
-    return Table.of(
-        runs, "schedule", "window=window_name", "sources", "state", "started_at", "finished_at", "attempts", "acts",
-        "rules_revision", "error",
-    )  # fmt: skip
-
-
-def _plain(rows: Sequence[Mapping[str, Any]]) -> Table:
-    return Table.of(rows, *(rows[0] if rows else ()))
 
 
 PAGE = Page("/monitor", make, nav="Monitor", query=frozenset({"weeks"}))

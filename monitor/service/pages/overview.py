@@ -47,8 +47,7 @@ def make(context: PageContext) -> PageContent:
         "events": events[:EVENTS_SHOWN], "hidden_events": max(0, len(events) - EVENTS_SHOWN),
         "before": {event: _week_before(weeks, event.at) for event in events[:EVENTS_SHOWN]},
     }  # fmt: skip
-    tables = {"labels": lambda: _labels_table(stories), "weeks": lambda: _weeks_table(stories, states, shown)}
-    return PageContent("overview.html.j2", "Overview", values, tables)
+    return PageContent("overview.html.j2", "Overview", values, {"labels": lambda: _labels_table(stories)})
 
 
 def _of_monitor(context: PageContext) -> list[Incident]:
@@ -123,14 +122,6 @@ def _labels_table(stories: Sequence[LabelStory]) -> Table:
         "found=diagnosis.found", *cost, "automation=switch.state", "cause", "reason=diagnosis.reason", "window",
         "sentence", "next_step",
     )  # fmt: skip
-
-
-def _weeks_table(stories: Sequence[LabelStory], states: Mapping[Key, Sequence[str]], shown: Sequence[Window]) -> Table:
-    return Table(("source", "label", "week", "start", "state"), (
-        (story.source, story.label, window.name, window.start, state)
-        for story in stories
-        for window, state in zip(shown, states.get((story.source, story.label), ()), strict=False)
-    ))  # fmt: skip
 
 
 PAGE = Page("/", make, nav="Overview", query=frozenset({"week", "range", "source", "q"}))

@@ -78,12 +78,6 @@ def test_a_renewal_keeps_who_changed_it_and_why() -> None:
     assert (state.actor, state.reason, state.lease_until) == ("ana", "why", START + 20 * DAY)
 
 
-def test_what_is_no_change_of_the_switch_changes_nothing() -> None:
-    other = replace(event(START + DAY, "threshold_lowered", "on"), from_state="on")
-    before = switch_as_of([ON], START + 2 * DAY, source="tickets", label="billing")
-    assert switch_as_of([ON, other], START + 2 * DAY, source="tickets", label="billing") == before
-
-
 def test_the_time_on_is_cut_with_the_window() -> None:
     assert on_for(ON) == 1.0
     assert on_for(ON, OFF) == pytest.approx(3 / 7)
