@@ -114,6 +114,13 @@ def test_strips_are_the_stored_diagnoses_newest_at_the_right(asked: ServiceClien
     assert f"<title>{WEEKS[10]} to {WEEKS[11]}: must not act alone</title>" in drawn
 
 
+def test_the_monitors_page_has_its_runs(asked: ServiceClient, world: World) -> None:
+    with world.opened() as monitor:
+        stored = [run["window_name"] for run in monitor.store.runs(limit=100, until=NOW)]
+    assert [window for window, *_ in table_of(asked.get("/monitor").text, "runs")] == stored
+    assert len(stored) == 3
+
+
 def test_a_past_week_is_told_as_of_its_run(asked: ServiceClient, world: World) -> None:
     window = week(WEEKS[9], UTC)
     page = asked.get(f"/?week={WEEKS[9]}").text
