@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import cache
 from typing import Any, Literal
+
+from pydantic import TypeAdapter
 
 from monitor.core.records import SEVERITY_RANK, Severity, Verdict, Window
 
@@ -229,19 +232,9 @@ def as_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 def from_json(source: str, label: str | None, window: Window, kept: Mapping[str, Any]) -> Diagnosis:
     """The diagnosis that :func:`as_json` wrote."""
-
-    def record(name: str, kind: Any) -> Any:
-        value = kept.get(name)
-        return None if value is None else kind(**value) if isinstance(value, Mapping) else kind(value)
-
-    notes = {name: _tuples(value) for name, value in kept.get("notes", {}).items()}
-    return Diagnosis(
-        source, label, window, DiagnosisState(kept["state"]), record("problem", LabelProblem), record("since", Since),
-        kept.get("found", ""), record("cost", Cost), record("segment", _tuples), record("cause", LikelyCause),
-        record("advice", NextStep), record("reason", NotTold), tuple(kept.get("because", ())), Notes(**notes),
-    )  # fmt: skip
+    return _reader().validate_python({**kept, "source": source, "label": label, "window": window})
 
 
-def _tuples(value: Any) -> Any:
-    """Lists as tuples: JSON knows only lists."""
-    return tuple(_tuples(part) for part in value) if isinstance(value, list | tuple) else value
+@cache
+def _reader() -> TypeAdapter[Diagnosis]:
+    return TypeAdapter(Diagnosis)

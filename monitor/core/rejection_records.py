@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
 
 from monitor.core.records import RejectedCell
+
+_T = TypeVar("_T")
 
 
 class Why(StrEnum):
@@ -60,8 +65,8 @@ class Rejection:
     @property
     def detail(self) -> dict[str, Any]:
         """The finding as a verdict's detail."""
-        stored = {"why": self.why.value, "cause": self.cause.value, "part": self.part and list(self.part)}
-        return asdict(self) | stored
+        found: dict[str, Any] = _codec(Rejection).dump_python(self, mode="json")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,24 +96,26 @@ def as_json(cells: Sequence[RejectedCell], found: Rejections) -> dict[str, Any]:
     """The rejected rows and findings of a reading as plain data for the history; {} without any."""
     if not cells and found == Rejections():
         return {}
-    everywhere = found.everywhere.detail if found.everywhere else None
     return {
-        "cells": [[c.label, c.reason, c.place, c.truth, c.rows, c.hits] for c in cells],
+        "cells": [astuple(cell) for cell in cells],
         "subjects": [[label, each.detail] for label, each in found.subjects.items()],
-        "everywhere": everywhere,
+        "everywhere": found.everywhere and found.everywhere.detail,
     }
 
 
 def from_json(kept: Mapping[str, Any] | None) -> tuple[tuple[RejectedCell, ...], Rejections]:
     """The data of :func:`as_json`; empty for a reading without rejected rows."""
     kept = kept or {}
-    cells = tuple(RejectedCell(*cell) for cell in kept.get("cells", ()))
-    subjects = {label: from_detail(detail) for label, detail in kept.get("subjects", ())}
-    everywhere = kept.get("everywhere")
-    return cells, Rejections(subjects, from_detail(everywhere) if everywhere else None)
+    subjects, everywhere = dict(kept.get("subjects", ())), kept.get("everywhere")
+    found = _codec(Rejections).validate_python({"subjects": subjects, "everywhere": everywhere})
+    return tuple(RejectedCell(*cell) for cell in kept.get("cells", ())), found
 
 
 def from_detail(detail: Mapping[str, Any]) -> Rejection:
     """The finding that :attr:`Rejection.detail` was made from."""
-    part = detail["part"] and tuple(detail["part"])
-    return Rejection(**{**detail, "why": Why(detail["why"]), "cause": RejectionCause(detail["cause"]), "part": part})
+    return _codec(Rejection).validate_python(detail)
+
+
+@cache
+def _codec(kind: type[_T]) -> TypeAdapter[_T]:
+    return TypeAdapter(kind)

@@ -280,18 +280,58 @@ def level(verdict: Verdict, value: float | None) -> str:
     return f"{value:.3f}" if verdict.metric in _SHARES else f"{value:.3g}"
 
 
+_SENTENCES: Mapping[Reason, Mapping[str, str]] = {
+    Reason.TRAFFIC_MIX: {
+        "": "has more traffic where scores were already wrong: {change}; at equal scores no change was found",
+    },
+    Reason.INCREASED: {
+        "": "got worse: {change}",
+        "ece": "calibration got worse: {change}",
+        "mce": "{worst} ({weeks} {was})",
+        "overconfidence": "got more overconfident among {rows}: {change}",
+        "false_negative_rate": (
+            "misses more than before{place}: {now} of true items not found, was {then} in {reference}"
+        ),
+    },
+    Reason.DECREASED: {
+        "": "separates right from wrong worse than before: {change}",
+        **dict.fromkeys(("accuracy", "automated_accuracy"), "is correct less often than before: {change}"),
+    },
+    Reason.BELOW_THRESHOLD: {
+        "": "is lower than allowed{place}: {title} {now}, at least {limit} required",
+        "overconfidence": "is overconfident{place}: {gap}",
+        "accuracy": "is correct too rarely{place}: {now} of {rows} correct, at least {limit} required",
+        **dict.fromkeys(
+            ("roc_auc", "pr_auc"),
+            "separates right from wrong poorly{place}: {title} {now}, at least {limit} required",
+        ),
+    },
+    Reason.ABOVE_THRESHOLD: {
+        "": "is worse than allowed{place}: {title} {now}, at most {limit} allowed",
+        "overconfidence": "is overconfident{place}: {gap}",
+        "ece": "calibration is poor{place}: ECE {now}, at most {limit} allowed",
+        "mce": "{worst}, at most {most} allowed",
+        "false_negative_rate": (
+            "misses too many{place}: {now} of true items not found, at most {limit} allowed"
+        ),
+    },
+}  # fmt: skip
+"""By the reason of a breach and its metric ("": any other), what is said after the subject's name."""
+
+
 def _breach(verdict: Verdict) -> str:
     if verdict.reason == Reason.DISTRIBUTION_SHIFTED:
         return _shifted(verdict)
-    if verdict.reason == Reason.TRAFFIC_MIX:
-        return (
-            f"has more traffic where scores were already wrong: {_now_and_then(verdict)}; "
-            "at equal scores no change was found"
-        )
-    if verdict.reason == Reason.DECREASED:
-        return _fall(verdict)
-    rose = verdict.reason == Reason.INCREASED
-    return _rise(verdict) if rose else _level(verdict) + _streak(verdict.detail, verdict)
+    of_metric = _SENTENCES.get(verdict.reason, _SENTENCES[Reason.ABOVE_THRESHOLD])
+    sentence = of_metric.get(verdict.metric, of_metric[""]).format(
+        now=level(verdict, verdict.value), then=level(verdict, verdict.baseline),
+        limit=level(verdict, verdict.threshold), was=amount(verdict, verdict.baseline),
+        most=amount(verdict, verdict.threshold), change=_now_and_then(verdict), gap=_gap(verdict),
+        worst=_worst(verdict), place=place(verdict), rows=_ROWS[verdict.where], title=title(verdict.metric),
+        reference=reference(verdict), weeks=reference(verdict).removeprefix("the "),
+    )  # fmt: skip
+    is_change = verdict.reason in (Reason.TRAFFIC_MIX, Reason.INCREASED, Reason.DECREASED)
+    return sentence if is_change else sentence + _streak(verdict.detail, verdict)
 
 
 def segment_name(column: str, value: str) -> str:
@@ -349,26 +389,6 @@ def _now_and_then(verdict: Verdict) -> str:
     return f"{now}, was {level(verdict, verdict.baseline)} in {reference(verdict)}"
 
 
-def _rise(verdict: Verdict) -> str:
-    now, then = level(verdict, verdict.value), level(verdict, verdict.baseline)
-    sentences = {
-        "ece": f"calibration got worse: {_now_and_then(verdict)}",
-        "mce": f"{_worst(verdict)} ({reference(verdict).removeprefix('the ')} {amount(verdict, verdict.baseline)})",
-        "overconfidence": f"got more overconfident among {_ROWS[verdict.where]}: {_now_and_then(verdict)}",
-        "false_negative_rate": (
-            f"misses more than before{place(verdict)}: {now} of true items not found, was {then} in "
-            f"{reference(verdict)}"
-        ),
-    }
-    return sentences.get(verdict.metric, f"got worse: {_now_and_then(verdict)}")
-
-
-def _fall(verdict: Verdict) -> str:
-    if verdict.metric in ("accuracy", "automated_accuracy"):
-        return f"is correct less often than before: {_now_and_then(verdict)}"
-    return f"separates right from wrong worse than before: {_now_and_then(verdict)}"
-
-
 def _worst(verdict: Verdict) -> str:
     """The place, size and direction of the largest gap."""
     where, off = verdict.detail.get("worst_range"), off_in_worst(verdict)
@@ -389,36 +409,13 @@ def off_in_worst(verdict: Verdict) -> str:
     return f"{points(value)} too {'high' if gap < 0 else 'low'}"
 
 
-def _level(verdict: Verdict) -> str:
-    if verdict.metric == "overconfidence":
-        return _overconfident(verdict)
-    now, limit, where = level(verdict, verdict.value), level(verdict, verdict.threshold), place(verdict)
-    if verdict.reason == Reason.BELOW_THRESHOLD:
-        return _too_low(verdict, now, limit)
-    sentences = {
-        "ece": f"calibration is poor{where}: ECE {now}, at most {limit} allowed",
-        "mce": f"{_worst(verdict)}, at most {amount(verdict, verdict.threshold)} allowed",
-        "false_negative_rate": f"misses too many{where}: {now} of true items not found, at most {limit} allowed",
-    }
-    other = f"is worse than allowed{where}: {title(verdict.metric)} {now}, at most {limit} allowed"
-    return sentences.get(verdict.metric, other)
-
-
-def _too_low(verdict: Verdict, now: str, limit: str) -> str:
-    where = place(verdict)
-    if verdict.metric in ("roc_auc", "pr_auc"):
-        return f"separates right from wrong poorly{where}: {title(verdict.metric)} {now}, at least {limit} required"
-    if verdict.metric == "accuracy":
-        return f"is correct too rarely{where}: {now} of {_ROWS[verdict.where]} correct, at least {limit} required"
-    return f"is lower than allowed{where}: {title(verdict.metric)} {now}, at least {limit} required"
-
-
-def _overconfident(verdict: Verdict) -> str:
+def _gap(verdict: Verdict) -> str:
+    """By how much scores claimed too much."""
     promised, kept = verdict.detail.get("promised"), verdict.detail.get("kept")
     of = "" if verdict.where == "automated" else f" of {_ROWS[verdict.where]}"  # the usual rows of messages
     if promised is None or kept is None:
-        return f"is overconfident{place(verdict)}: {points(verdict.value)} less{of} correct than scores claimed"
-    return f"is overconfident{place(verdict)}: {percent(kept)}{of} correct, scores claimed {percent(promised)}"
+        return f"{points(verdict.value)} less{of} correct than scores claimed"
+    return f"{percent(kept)}{of} correct, scores claimed {percent(promised)}"
 
 
 def _shifted(verdict: Verdict) -> str:
