@@ -76,7 +76,6 @@ PAGES = {
     "automation": ("/automation", 500, 300),
     "rules": ("/rules", 500, 300),
     "monitor": ("/monitor", 500, 300),
-    "annotations": ("/annotations", 500, 300),
 }
 """Name -> address with its query, maximum milliseconds and kilobytes."""
 

@@ -123,20 +123,6 @@ def lease_ends(own: Sequence[SwitchEvent], until: datetime) -> list[datetime]:
     return [end for _, end in _on_by_itself(own, until) if end < until and end not in changed]
 
 
-def any_on(
-    own: Iterable[Sequence[SwitchEvent]],
-    whole: Sequence[SwitchEvent],
-    history: Sequence[SwitchEvent],
-    start: datetime,
-    end: datetime,
-) -> list[tuple[datetime, datetime]]:
-    """The spans between ``start`` and ``end`` in which automation was on for one label of a source or more.
-
-    ``own`` are the events of each label's switch; the others are as for :func:`on_spans`.
-    """
-    return list(merged(span for steps in own for span in on_spans(steps, whole, history, start, end)))
-
-
 def _on_by_itself(steps: Sequence[SwitchEvent], end: datetime) -> Sequence[tuple[datetime, datetime]]:
     """The spans in which a switch is on and its lease has not ended; adjacent spans are merged."""
     leases = ((since, min(until, state.lease_until or since)) for state, since, until in _states(steps, end)

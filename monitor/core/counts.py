@@ -29,9 +29,6 @@ INDEPENDENT = (1.0, 1.0)
 _SCALES: Floats = np.array([float(f"1e{9 - digits}") for digits in range(310)])
 
 
-_SPARSE = 16
-"""With more possible keys than this for each given key, sorting is faster than filling a table."""
-
 KEYS = ("cell", "predicted", "automated")
 SUMS = ("n", "w", "w2", "ws", "wy", "wsy", "ws2", "wy2")
 """The arrays of :class:`Counts`: the keys of a group, and its sums."""
@@ -137,7 +134,7 @@ class Counts:
             if not (self.predicted.any() or self.automated.any()):
                 return self
             return replace(self, predicted=np.zeros_like(self.predicted), automated=np.zeros_like(self.automated))
-        cells, index = distinct(self.cell)
+        cells, index = np.unique(self.cell, return_inverse=True)
         sums: dict[str, Any] = {name: _sum_by(getattr(self, name), index, len(cells)) for name in SUMS}
         off = np.zeros(len(cells), dtype=bool)
         return replace(self, cell=cells, predicted=off, automated=off, **sums)
@@ -252,7 +249,7 @@ def counts_from_rows(
     decided = (s >= 0.5) if predicted is None else np.asarray(predicted, dtype=bool)
     acted = decided & (s >= automate_at)
     cell = np.floor(s * CELLS + 0.5).astype(np.int64)
-    keys, index = distinct(cell * 4 + decided * 2 + acted)
+    keys, index = np.unique(cell * 4 + decided * 2 + acted, return_inverse=True)
     columns = _columns(keys)
     products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s, "wy2": w * y * y}
     columns["n"] = np.bincount(index, minlength=len(keys))
@@ -274,7 +271,7 @@ def pool(parts: Iterable[Counts]) -> Counts:
     if len(kept) == 1:
         return kept[0]
     keys = [part.cell * 4 + part.predicted * 2 + part.automated for part in kept]
-    found, index = distinct(np.concatenate(keys))
+    found, index = np.unique(np.concatenate(keys), return_inverse=True)
     columns = _columns(found)
     for name in SUMS:
         columns[name] = _sum_by(np.concatenate([getattr(part, name) for part in kept]), index, len(found))
@@ -462,29 +459,6 @@ def _softness(w: Floats, wy: Floats, wy2: Floats, rows: Floats) -> Floats:
 
 SegmentCounts: TypeAlias = Mapping[tuple[str, str], Counts]
 """Counts by (column, value)."""
-
-
-def distinct(keys: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.intp]]:
-    """The distinct keys, rising, shape (D,), and the place of each key among them, shape (K,).
-
-    ``keys`` has shape (K,). The same as ``numpy.unique(keys, return_inverse=True)``, but faster for the many unsorted
-    keys of a window's cells, which are between 0 and about 40,000.
-
-    >>> found, place = distinct(np.array([7, 3, 7]))
-    >>> found.tolist(), place.tolist()
-    ([3, 7], [1, 0, 1])
-    """
-    earlier, later = keys[:-1], keys[1:]
-    if len(keys) and (later >= earlier).all():
-        first = np.append(True, later > earlier)
-        return keys[first], np.cumsum(first) - 1
-    most = int(keys.max(initial=-1))
-    if len(keys) == 0 or most >= _SPARSE * len(keys) or int(keys.min()) < 0:
-        found, place = np.unique(keys, return_inverse=True)
-        return found, place
-    held = np.zeros(most + 1, dtype=np.bool_)
-    held[keys] = True
-    return np.flatnonzero(held), (np.cumsum(held) - 1)[keys]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

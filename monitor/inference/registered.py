@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.counts import SUMS, BinCounts, Counts, bin_counts, counts_from_groups, distinct, equal_frequency_edges
+from monitor.core.counts import SUMS, BinCounts, Counts, bin_counts, counts_from_groups, equal_frequency_edges
 from monitor.inference.counts_bootstrap import Spread, drawn_weight, draws, spread_of
 from monitor.inference.sampling import Proportion
 from monitor.metrics import calibration, cost
@@ -123,7 +123,7 @@ def coarse(counts: Counts, *, by_decision: bool) -> Counts:
     edges = np.asarray(equal_frequency_edges(counts, COARSE if by_decision else BINS), dtype=np.int64)
     index = np.minimum(np.searchsorted(edges, counts.cell, side="left"), len(edges) - 1)
     key = index * 4 + (counts.predicted * 2 + counts.automated if by_decision else 0)
-    keys, group = distinct(key)
+    keys, group = np.unique(key, return_inverse=True)
     sums: dict[str, Any] = {
         name: np.bincount(group, weights=getattr(counts, name), minlength=len(keys)) for name in SUMS
     }

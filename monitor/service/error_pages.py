@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from monitor.service.forms import FORMS
 from monitor.service.pages.base import POLICY, error_html
 from monitor.service.pages.registry import PAGES
 from monitor.service.problems import ProblemReason, RequestRefused
@@ -29,7 +28,7 @@ def answer_refused(request: Request, refused: RequestRefused, docs: str | None) 
     path = request.scope["path"]
     if not (_is_of_people(path) and asks_for_page(request.headers.getlist("accept"))):
         return problem_response(refused, docs)
-    form = path.lstrip("/") if request.method == "POST" and path in [each.address for each in FORMS] else ""
+    form = path.lstrip("/") if (request.method, path) == ("POST", "/automation") else ""
     text = error_html(
         title=f"{'Not done: ' if form else ''}{refused.reason.heading}", form=form, root=root_of(request),
         detail=refused.detail if form else _FOR_PEOPLE.get(refused.reason, refused.detail),

@@ -1,40 +1,26 @@
-"""Forms of the dashboard: what a person may change from a page, and how that is kept safe.
+"""The form of the dashboard: turning automation off or on from its page, and how that is kept safe.
 
-A form that changes something carries a token in a field of its own, so a browser that is logged in changes nothing by
+The form carries a token in a field of its own, so a browser that is logged in changes nothing by
 itself: a page of another site does not know the token. Besides, only a form from a page of this service is accepted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from monitor.operations.annotate import NewAnnotation
 from monitor.operations.change_switch import SwitchChange
 from monitor.service.backend import Service
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.tokens import Scope
 
 FORM_TYPE = "application/x-www-form-urlencoded"
-MOST_FIELDS = 20
+FIELDS = frozenset({"source", "label", "switch", "reason", "until", "token"})
+MOST_FIELDS, LONGEST = 20, 1_000
 _R = ProblemReason
 
 
 Fields = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """One form: its address, its fields, the scope that its token needs, what it does.
-
-    ``send`` returns the address, relative to the root, of the page that shows the result. ``by`` is the token's name.
-    """
-
-    address: str
-    fields: frozenset[str]
-    scope: Callable[[Fields], Scope]
-    send: Callable[[Service, Fields, str], str]
 
 
 def refuse_other_site(headers: Mapping[str, str]) -> None:
@@ -45,7 +31,7 @@ def refuse_other_site(headers: Mapping[str, str]) -> None:
         raise RequestRefused(_R.REQUEST_INVALID, "the form was not sent from a page of this service")
 
 
-def fields_of(form: Form, content_type: str, body: bytes) -> dict[str, str]:
+def fields_of(content_type: str, body: bytes) -> dict[str, str]:
     """The fields as they were sent. Raises RequestRefused for a body that does not fit the form."""
     if content_type.partition(";")[0].strip().lower() != FORM_TYPE:
         raise RequestRefused(_R.REQUEST_INVALID, f"a form is sent as {FORM_TYPE}")
@@ -54,46 +40,27 @@ def fields_of(form: Form, content_type: str, body: bytes) -> dict[str, str]:
     except ValueError:
         raise RequestRefused(_R.REQUEST_INVALID, "the form cannot be read") from None
     names = [name for name, _ in pairs]
-    if len(set(names)) != len(names) or not set(names) <= form.fields | {"token"}:
+    if len(set(names)) != len(names) or not set(names) <= FIELDS:
         raise RequestRefused(_R.REQUEST_INVALID, "a field of the form is unknown or is given twice")
     return dict(pairs)
 
 
-def _text(fields: Fields, name: str, what: str) -> str:
-    found = fields.get(name, "").strip()
-    if not found:
-        raise RequestRefused(_R.REQUEST_INVALID, f"{what} is needed")
-    if len(found) > 1000 or not found.isprintable():
-        raise RequestRefused(_R.REQUEST_INVALID, f"{what} has up to 1,000 characters and no control characters")
-    return found
-
-
-def _label(fields: Fields) -> str | None:
-    return fields.get("label") or None
-
-
-def _turn(service: Service, fields: Fields, by: str) -> str:
-    source, label = fields.get("source", ""), _label(fields)
-    until = service.local_time(fields["until"]) if fields.get("until") else None
-    enable = _switched(fields) == "enable"
-    service.change(SwitchChange(source, label, enable, by, _text(fields, "reason", "a reason"), until))
-    return "automation?" + urlencode({"source": source, "label": label or ""}) + "#switch"
-
-
-def _switched(fields: Fields) -> Scope:
+def scope_of(fields: Fields) -> Scope:
+    """The scope that its token needs: off needs another one than on. Raises RequestRefused."""
     found = fields.get("switch")
     if found not in ("disable", "enable"):
         raise RequestRefused(_R.REQUEST_INVALID, "say whether to turn off or on")
     return "enable" if found == "enable" else "disable"
 
 
-def _note(service: Service, fields: Fields, by: str) -> str:
-    at = service.local_time(fields.get("at", ""))
-    service.annotate(NewAnnotation(fields.get("source", ""), _label(fields), at, _text(fields, "text", "a text"), by))
-    return "annotations"
+def turn(service: Service, fields: Fields, by: str) -> str:
+    """Turn automation off or on; returns the address, relative to the root, of the page that shows it.
 
-
-FORMS: tuple[Form, ...] = (
-    Form("/automation", frozenset({"source", "label", "switch", "reason", "until"}), _switched, _turn),
-    Form("/annotations", frozenset({"source", "label", "at", "text"}), lambda _: "annotate", _note),
-)
+    ``by`` is the token's name. Raises RequestRefused.
+    """
+    source, label, reason = fields.get("source", ""), fields.get("label", ""), fields.get("reason", "").strip()
+    if not reason or len(reason) > LONGEST or not reason.isprintable():
+        raise RequestRefused(_R.REQUEST_INVALID, f"a reason of up to {LONGEST:,} characters is needed, in one line")
+    until = service.local_time(fields["until"]) if fields.get("until") else None
+    service.change(SwitchChange(source, label or None, scope_of(fields) == "enable", by, reason, until))
+    return "automation?" + urlencode({"source": source, "label": label}) + "#switch"

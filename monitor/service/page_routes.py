@@ -1,4 +1,4 @@
-"""The addresses for people, and for Prometheus: pages and their forms, documents, numbers."""
+"""The addresses for people, and for Prometheus: pages and their form, documents, numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from monitor.report.document_page import document_html, index_html
 from monitor.service.access import OPEN, PAGE, QUERY, SCOPE, Guard, GuardedRoute, named
 from monitor.service.answers import backend_of, has, made
 from monitor.service.error_pages import root_of
-from monitor.service.forms import FORMS, Form, fields_of, refuse_other_site
+from monitor.service.forms import fields_of, refuse_other_site, scope_of, turn
 from monitor.service.pages import items
 from monitor.service.pages.base import POLICY, STATIC, Page, PageRequest, static
 from monitor.service.pages.registry import PAGES
@@ -56,24 +56,16 @@ for _each in PAGES:
     _add_page(_each)
 
 
-def _add_form(form: Form) -> None:
-    """Accept a form: from a page of this service only, with a token in it."""
-
-    async def post(request: Request) -> Response:
-        refuse_other_site(request.headers)
-        fields = fields_of(form, request.headers.get("content-type", ""), await request.body())
-        guard: Guard = request.app.state.guard
-        scope, token = form.scope(fields), fields.pop("token", "")
-        name = f"api:{await to_thread.run_sync(guard.let_token, token, scope)}"
-        target = await to_thread.run_sync(form.send, backend_of(request), fields, name)
-        return Response(status_code=303, headers={"Cache-Control": "no-store", "Location": target})
-
-    extra = {SCOPE: PAGE}
-    router.add_api_route(form.address, post, methods=["POST"], include_in_schema=False, openapi_extra=extra)
-
-
-for _form in FORMS:
-    _add_form(_form)
+@router.post("/automation", include_in_schema=False, openapi_extra={SCOPE: PAGE})
+async def post_switch(request: Request) -> Response:
+    """Turn automation off or on: only from a page of this service, with a token in the form."""
+    refuse_other_site(request.headers)
+    fields = fields_of(request.headers.get("content-type", ""), await request.body())
+    guard: Guard = request.app.state.guard
+    token = fields.pop("token", "")
+    name = f"api:{await to_thread.run_sync(guard.let_token, token, scope_of(fields))}"
+    target = await to_thread.run_sync(turn, backend_of(request), fields, name)
+    return Response(status_code=303, headers={"Cache-Control": "no-store", "Location": target})
 
 
 @router.get("/static/{name}", include_in_schema=False, openapi_extra={SCOPE: OPEN, QUERY: ["v"]})

@@ -22,7 +22,7 @@ from tests.fakes.world import LABELS, WEEKS
 
 pytestmark = pytest.mark.browser
 ADDRESSES = (
-    "", "automation", "incidents", "monitor", "rules", "annotations", "label/tickets/slipping",
+    "", "automation", "incidents", "monitor", "rules", "label/tickets/slipping",
     "label/tickets/steady?against=2026-W31", "label/tickets/", "items/tickets/slipping",
     f"compare?a={WEEKS[8]}&b={WEEKS[11]}&label=slipping",
     "compare?a=version:2.1&b=version:2.2", "incidents/{incident}",
@@ -243,7 +243,7 @@ def test_the_overview_s_week_and_filters_are_in_its_address(opened: Opened, serv
 
 def test_hostile_names_are_text_on_every_page(opened: Opened, service: Running) -> None:
     page = opened.page
-    for address in ("automation", f"label/tickets/{quote(HOSTILE, safe='')}", "annotations", "", "compare"):
+    for address in ("automation", f"label/tickets/{quote(HOSTILE, safe='')}", "", "compare"):
         page.goto(f"{service.url}/{address}")
         assert page.locator("img, main i").count() == 0
         assert page.title() != "gone"

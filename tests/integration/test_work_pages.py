@@ -1,4 +1,4 @@
-"""The pages on automation, rules and annotations, and their forms: numbers are the history's, changes need a token."""
+"""The pages on automation and rules, and the form: numbers are the history's, changes need a token."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
 COSTS = CONFIG.replace("    automate_at: 0.8", "    automate_at: 0.8\n    costs: {false_positive: 3}")
 COSTS = COSTS.replace("severity: info, actions: [slack]", "severity: info, actions: []")
-TOKENS = {"reader": {"read"}, "stopper": {"disable"}, "starter": {"enable"}, "noter": {"annotate"}}
+TOKENS = {"reader": {"read"}, "stopper": {"disable"}, "starter": {"enable"}}
 
 
 @pytest.fixture(scope="module")
@@ -235,8 +235,8 @@ def test_a_form_of_another_site_does_nothing_even_with_a_token(
 
 
 def test_an_old_browser_says_where_a_form_is_from_by_its_origin(asked: ServiceClient, tokens: dict[str, str]) -> None:
-    wanted = {"source": "nobody", "at": "2026-08-20T10:00", "text": "x", "token": tokens["starter"]}
-    assert form(asked, "/annotations", wanted, {"Origin": "http://127.0.0.1:8080"})[0] == 403
+    wanted = {"source": "tickets", "switch": "disable", "reason": "x", "token": tokens["reader"]}
+    assert form(asked, "/automation", wanted, {"Origin": "http://127.0.0.1:8080"})[0] == 403
 
 
 @pytest.mark.parametrize(
@@ -256,17 +256,6 @@ def test_without_a_tokens_file_nothing_can_be_changed(world: World) -> None:
         wanted = {"source": "tickets", "label": "steady", "switch": "disable", "reason": "x", "token": "calmon_x"}
         status, text = form(asked, "/automation", wanted)
     assert (status, "no tokens file" in text) == (403, True)
-
-
-def test_an_annotation_of_the_form_is_on_the_timeline(asked: ServiceClient, tokens: dict[str, str]) -> None:
-    wanted = {"source": "tickets", "label": "", "at": "2026-08-20T10:00", "text": HOSTILE}
-    assert form(asked, "/annotations", wanted | {"token": tokens["starter"]})[0] == 403
-    assert form(asked, "/annotations", wanted | {"token": tokens["noter"]}) == (303, "annotations")
-    found = [row for row in rows(asked, "/annotations?csv=timeline") if row["kind"] == "annotation"]
-    assert [(row["text"], row["by"], row["at"]) for row in found] == [
-        (f"'{HOSTILE}", "api:noter", "2026-08-20T10:00:00+00:00")
-    ]
-    assert "<script>alert" not in asked.get("/annotations").text
 
 
 def test_the_firings_of_a_rule_are_the_stored_breaches(asked: ServiceClient, world: World) -> None:

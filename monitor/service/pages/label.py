@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from monitor.automation.as_of import any_on, by_switch, lease_ends, on_spans
+from monitor.automation.as_of import lease_ends, on_spans
 from monitor.core import documents
 from monitor.core.page_paths import label_path
 from monitor.core.records import Incident, Subject, Verdict
@@ -130,7 +130,9 @@ def _series_name(series: Series) -> str:
 
 
 def _drawn(history: LabelHistory, trend: Trend, events: Sequence[LabelEvent]) -> Markup:
-    end, lanes = history.week.end, {"state": list(_states(history)), "automation": list(_spans(history))}
+    end, lanes = history.week.end, {"state": list(_states(history))}
+    if history.subject.label is not None:
+        lanes["automation"] = list(_spans(history))
     return label_trend(trend, lanes, [event for event in events if event.at <= end], end)
 
 
@@ -142,17 +144,6 @@ def _states(history: LabelHistory) -> Iterator[Span]:
             yield Span(window.start, window.end, state.value, f"{window.name}: {STATE_WORDS[state]}")
 
 
-def _on(history: LabelHistory, start: datetime, end: datetime) -> list[tuple[datetime, datetime]]:
-    """When automation was on: for the label, or for one label of the source or more."""
-    (source, label), store = history.about, history.store
-    gates = store.gate_events()
-    if label is not None:
-        return on_spans(store.switch_events(source, label), store.switch_events(source, None), gates, start, end)
-    steps = by_switch(store.switch_events(source, since=start))
-    whole = steps.pop((source, None), [])
-    return any_on(steps.values(), whole, gates, start, end)
-
-
 def _spans(history: LabelHistory) -> Iterator[Span]:
     """The state of automation over the weeks: off, on, or on except for some scores or segments."""
     start, end = history.windows[0].start, min(history.week.end, history.context.now)
@@ -162,8 +153,9 @@ def _spans(history: LabelHistory) -> Iterator[Span]:
         return f"{what} from {words.moment_text(since, zone)} to {words.moment_text(until, zone)}"
 
     yield Span(start, end, "isoff", span_text("off where nothing else is said,", start, end))
-    on = "on" if history.subject.label else "on for some labels or all"
-    yield from (Span(*times, "ison", span_text(on, *times)) for times in _on(history, start, end))
+    whole, gates = history.store.switch_events(history.subject.source, None), history.store.gate_events()
+    on = on_spans(steps, whole, gates, start, end)
+    yield from (Span(*times, "ison", span_text("on", *times)) for times in on)
     for step, following in zip(steps, [*(each.at for each in steps[1:]), end], strict=False):
         closed = [segment_name(*each.segment) for each in step.segments if each.off_from is not None]
         closed += [f"scores {ranges_text(step.blocked)}"] if step.blocked else []

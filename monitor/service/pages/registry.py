@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from monitor.service.pages import annotations as annotated
 from monitor.service.pages import (
     automation,
     compare,
@@ -25,6 +24,5 @@ PAGES: tuple[Page, ...] = (
     automation.PAGE,
     compare.PAGE,
     rules.PAGE,
-    annotated.PAGE,
     monitor.PAGE,
 )

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.automation.as_of import any_on, off_since, on_spans, time_on
+from monitor.automation.as_of import off_since, on_spans, time_on
 from monitor.core.records import EVERY_SOURCE, GATES_CLOSED, GATES_CONFIRMED, SwitchEvent
 from tests.unit.automation.test_as_of import allowed_as_of
 
@@ -79,17 +78,3 @@ def test_a_source_that_was_left_on_against_a_verdict_is_closed_when_its_hold_end
     noted = replace(against, key="k1", at=START + timedelta(hours=5), kind="not_renewed", from_state="on",
                     actor="weekly run", verdict=None)  # fmt: skip
     assert on_spans([on], [against, noted], [], START, START + timedelta(days=2)) == [(START, ends)]
-
-
-@given(first=histories("billing"), second=histories("refund"), whole=histories(None), closed=closures())
-def test_a_source_is_on_whenever_a_label_of_it_is(
-    first: list[SwitchEvent], second: list[SwitchEvent], whole: list[SwitchEvent], closed: list[SwitchEvent]
-) -> None:
-    start, end = START, START + timedelta(hours=90)
-    spans = any_on([first, second], whole, closed, start, end)
-    alone = [on_spans(own, whole, closed, start, end) for own in (first, second)]
-    for half_hours in range(180):
-        at = start + timedelta(minutes=30 * half_hours + 15)
-        on = any(since <= at < until for own in alone for since, until in own)
-        assert any(since <= at < until for since, until in spans) == on
-    assert all(before[1] < after[0] for before, after in pairwise(spans))
