@@ -48,7 +48,6 @@ class SwitchCommands(OnDemand):
     modules: ClassVar[Mapping[str, str]] = {
         "token": "monitor.cli.service",
         "thresholds": "monitor.cli.thresholds",
-        "advise": "monitor.cli.thresholds",
     }
 
     @classmethod
