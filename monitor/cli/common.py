@@ -108,7 +108,7 @@ class Commands(OnDemand):
             "Validate alerts.yaml, reach warehouse, store and Slack, show what would run, and what its rules can show."
         ),
         "docs": "The documents: a list of them, or one. Messages name the one to read.",
-        "version": "The version, its commit, the schema of its history, and the versions of what it depends on.",
+        "version": "The version, the schema of its history, and the version of Python.",
         "baseline": "What labels looked like when they were trusted.",
         "run": "Evaluate one window now, without Prefect.",
         "backfill": "Evaluate many past windows, oldest first. Never switches anything and never sends.",
