@@ -321,9 +321,11 @@ def switch_edits(monitor: Monitor, *, source: str | None = None, label: str | No
     ``store.one_moment()``.
     """
     composer = _Composer.of(monitor)
+    recent = monitor.store.unresolved_incidents(since=monitor.clock() - 8 * WEEK)
+    newest = {incident.fingerprint: incident for incident in recent if incident.root is not None}
     current = [
         incident
-        for incident in monitor.store.told_incidents(monitor.clock() - 8 * WEEK)
+        for incident in newest.values()
         if source in (None, incident.source) and label in (None, incident.label, *incident.labels)
     ]
     last = monitor.store.compositions({each.root for each in current if each.root is not None})

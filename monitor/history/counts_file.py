@@ -6,7 +6,6 @@ import io
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.format import write_array
 
-from monitor.core.counts import KEYS, SUMS, Counts, SegmentCounts, pool
+from monitor.core.counts import KEYS, SUMS, Counts, SegmentCounts
 from monitor.core.records import ScoreIs
 from monitor.history.values import label_key, label_of
 
@@ -85,40 +84,14 @@ def _counts(keys: Any, sums: Any, effects: list[float], score_is: ScoreIs) -> Co
     )
 
 
-_SUM = ("", "the sum of the labels")
-
-
 def of_labels(labels: Mapping[str | None, Counts]) -> bytes:
-    """The counts of labels. Those of the source as a whole (None) have no groups if its labels' counts give them."""
-    parts: dict[tuple[str, ...], Counts] = {(label_key(label),): part for label, part in labels.items()}
-    whole, pooled = labels.get(None), _pooled(labels)
-    if whole is not None and pooled is not None and _are_same(whole, pooled):
-        parts[_SUM] = parts.pop(("",)).take(np.zeros(len(whole.cell), dtype=bool))
-    return to_bytes(parts)
+    """The counts of labels, and of the source as a whole (None)."""
+    return to_bytes({(label_key(label),): part for label, part in labels.items()})
 
 
 def labels(data: bytes) -> dict[str | None, Counts]:
     """The counts of :func:`of_labels`, bit for bit. Raises ValueError for other bytes."""
-    parts = from_bytes(data)
-    whole = parts.pop(_SUM, None)
-    stored = {label_of(key): part for (key,), part in parts.items()}
-    pooled = None if whole is None else _pooled(stored)
-    if whole is not None and pooled is not None:
-        about = {name: getattr(whole, name) for name in ("design_effect", "acting_effects", "together")}
-        stored[None] = replace(pooled, **about)
-    return stored
-
-
-def _pooled(of: Mapping[str | None, Counts]) -> Counts | None:
-    """The labels' counts added up, in the order of their names: rounding of large sums depends on the order."""
-    names = sorted(label for label in of if label is not None)
-    return pool([of[name] for name in names]) if names else None
-
-
-def _are_same(whole: Counts, pooled: Counts) -> bool:
-    """Whether both are the same bit for bit, apart from their design effects."""
-    pairs = ((getattr(whole, name), getattr(pooled, name)) for name in KEYS + SUMS)
-    return whole.score_is == pooled.score_is and all(one.tobytes() == other.tobytes() for one, other in pairs)
+    return {label_of(key): part for (key,), part in from_bytes(data).items()}
 
 
 def of_segments(by_label: Mapping[str | None, SegmentCounts]) -> bytes:

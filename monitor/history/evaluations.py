@@ -341,6 +341,7 @@ class GridNumber(NamedTuple):
     low: float | None
     high: float | None
     n: int
+    segment: tuple[str, str] | None = None
 
 
 def numbers(
@@ -352,10 +353,12 @@ def numbers(
     *,
     schedule: Schedule,
     segment: tuple[str, str] | None = None,
+    segments: bool = False,
 ) -> list[GridNumber]:
-    """The estimates of these windows and series, by window.
+    """The estimates of these windows and series, by window and segment.
 
-    Of all rows, or of one ``segment``. Each is found by its key, so the cost does not grow with the history.
+    Of all rows, or of one ``segment``; with ``segments``, of every segment instead. Each is found by its key, so the
+    cost does not grow with the history.
     """
     table = tables.estimates
     conditions = (
@@ -363,37 +366,14 @@ def numbers(
         table.c.window_start.in_(list(windows)),
         table.c.source == source,
         table.c.label.in_(labels),
-        table.c.segment == segment,
+        table.c.segment > _WHOLE if segments else table.c.segment == segment,
         table.c.metric.in_({metric for metric, _ in series}),
         table.c.population.in_({where for _, where in series}),
     )
     statement = select(*(table.c[name] for name in GridNumber._fields)).where(*conditions)
-    return [GridNumber._make(row) for row in connection.execute(statement.order_by(table.c.window_start)).all()]
-
-
-def segment_numbers(
-    connection: Connection,
-    windows: Sequence[datetime],
-    source: str,
-    label: str | None,
-    metric: str,
-    *,
-    schedule: Schedule,
-) -> list[tuple[tuple[str, str], datetime, float | None, int]]:
-    """(segment, window start, value, n) of one metric of all rows in each segment of a label, by window."""
-    table = tables.estimates
-    conditions = (
-        table.c.schedule == schedule,
-        table.c.window_start.in_(list(windows)),
-        table.c.source == source,
-        table.c.label == label,
-        table.c.segment > tables.WHOLE,
-        table.c.metric == metric,
-        table.c.population == "all",
-    )
-    columns = (table.c.segment, table.c.window_start, table.c.value, table.c.n)
-    found = connection.execute(select(*columns).where(*conditions).order_by(table.c.window_start, table.c.segment))
-    return list(found.tuples())
+    return [
+        GridNumber._make(row) for row in connection.execute(statement.order_by(table.c.window_start, table.c.segment))
+    ]
 
 
 def shifts(

@@ -15,7 +15,6 @@ from monitor.core.records import (
     Delivery,
     Incident,
     IncidentEvent,
-    IncidentState,
     Operation,
 )
 from monitor.history import tables
@@ -24,6 +23,7 @@ from monitor.history.delivery_rows import add_deliveries
 from monitor.history.errors import LostRace
 from monitor.history.tables import deliveries as _messages
 from monitor.history.tables import incidents as _table
+from monitor.history.values import ANY, LabelFilter
 
 _OPEN_KEY_LENGTH = 400
 _LISTS = ("rules", "labels", "further_reasons")
@@ -104,14 +104,21 @@ def message(connection: Connection, root: str) -> tuple[Delivery | None, bool]:
 
 
 def incidents(
-    connection: Connection, state: IncidentState | None = None, *, of_monitor: bool | None = False
+    connection: Connection,
+    source: str | None = None,
+    label: LabelFilter = ANY,
+    *,
+    since: datetime | None = None,
+    of_monitor: bool | None = False,
 ) -> list[Incident]:
-    """All incidents of labels, or those of the monitor itself (None: both), by the time they were opened; ``state``
-    selects one.
+    """Incidents of labels, or those of the monitor itself (None: both), by the time they were opened.
+
+    With ``since``, only those that were opened since then or are unresolved.
     """
-    statement = filtered(_about(of_monitor=of_monitor), _table, state=state)
-    # the index of unresolved ones is small
-    return _incidents(connection, statement if state in (None, "resolved") else statement.where(_UNRESOLVED))
+    statement = filtered(_about(of_monitor=of_monitor), _table, label, source=source)
+    if since is not None:
+        statement = statement.where(or_(_table.c.opened_at >= since, _UNRESOLVED))
+    return _incidents(connection, statement)
 
 
 def unresolved(
@@ -134,25 +141,6 @@ def _about(*, of_monitor: bool | None) -> Select[Any]:
 def of_messages(connection: Connection, roots: Collection[str]) -> list[Incident]:
     """The incidents that these messages are about."""
     return _incidents(connection, _IN_ORDER.where(_table.c.root.in_(roots)))
-
-
-def of_label(connection: Connection, source: str, label: str | None, *, since: datetime) -> list[Incident]:
-    """The incidents of one label that were opened since then or are unresolved, by the time they were opened."""
-    table = tables.incidents
-    own = (table.c.source == source, table.c.label == label, ~_OF_MONITOR)
-    return _incidents(connection, _IN_ORDER.where(*own, or_(table.c.opened_at >= since, table.c.open_key.is_not(None))))
-
-
-def told(connection: Connection, since: datetime) -> list[Incident]:
-    """The incidents with a message that are not resolved, or were resolved since then and have no newer one.
-
-    Their messages are about the label as it is now.
-    """
-    has_message = (~_OF_MONITOR, _table.c.root.is_not(None))
-    recent = or_(_UNRESOLVED, _table.c.resolved_at >= since)
-    found = _incidents(connection, _IN_ORDER.where(*has_message, recent))
-    newest = {incident.fingerprint: incident for incident in found}
-    return list(newest.values())
 
 
 def incident(connection: Connection, prefix: str) -> Incident:

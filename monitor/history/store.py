@@ -514,18 +514,15 @@ class Store:
 
     grid_numbers = _reading(evaluations.numbers)
     first_on = _reading(switch_rows.first_on)
-    segment_numbers = _reading(evaluations.segment_numbers)
     versions_seen = _reading(readings.versions_seen)
     counts_of = _reading(readings.counts_of)
     settings_of = _reading(readings.settings_of)
-    incidents_of_label = _reading(incident_rows.of_label)
 
     # Incidents and messages
 
     incidents = _reading(incident_rows.incidents)
     unresolved_incidents = _reading(incident_rows.unresolved)
     incidents_of = _reading(incident_rows.of_messages)
-    told_incidents = _reading(incident_rows.told)
     incident = _reading(incident_rows.incident)
     incident_events = _reading(incident_rows.events)
     apply_incidents = _claiming(incident_rows.apply_incidents)

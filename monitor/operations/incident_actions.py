@@ -107,7 +107,8 @@ def due_repeats(monitor: Monitor, *, reminds: bool = True) -> list[Delivery]:
     edits = [*end_silences(monitor), *send_untold(monitor), *compose.show_switches(monitor)]
     if not reminds:
         return edits
-    still_open = [each for each in monitor.store.incidents("open", of_monitor=None) if each.root is not None]
+    found = monitor.store.unresolved_incidents(of_monitor=None)
+    still_open = [each for each in found if each.state == "open" and each.root is not None]
     calls = [call for each in still_open if (call := _repeat(monitor, each)) is not None]
     for call in calls:
         monitor.store.add_delivery(call)
@@ -118,8 +119,8 @@ def end_silences(monitor: Monitor) -> list[Delivery]:
     """End the silences that are over, and edit their messages."""
 
     def make() -> Composed:
-        silent, now = monitor.store.incidents("silenced", of_monitor=None), monitor.clock()
-        woken = [life.wake(each, now) for each in silent]
+        found, now = monitor.store.unresolved_incidents(of_monitor=None), monitor.clock()
+        woken = [life.wake(each, now) for each in found if each.state == "silenced"]
         return compose.compose(monitor, [decision for decision in woken if decision.changes])
 
     return _in_time(monitor, make)

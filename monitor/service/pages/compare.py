@@ -137,12 +137,12 @@ def _sides(reader: Comparing) -> tuple[ComparedSide, ComparedSide]:
 
 def _segments(reader: Comparing, labels: Sequence[str | None]) -> list[str]:
     """The segments to choose from: those of the first label in the newest week."""
-    some = [label for label in labels if label][:1]
-    newest, store = [reader.windows[0].start], reader.context.store
-    rows = [
-        row for label in some for row in store.segment_numbers(newest, reader.source, label, "ece", schedule="weekly")
-    ]
-    return sorted(f"{column}={value}" for (column, value), *_ in rows if column != "model_version")
+    some, newest = [label for label in labels if label][:1], [reader.windows[0].start]
+    rows = reader.context.store.grid_numbers(
+        newest, reader.source, some, [("ece", "all")], schedule="weekly", segments=True
+    )
+    segments = [row.segment for row in rows if row.segment is not None]
+    return sorted(f"{column}={value}" for column, value in segments if column != "model_version")
 
 
 def _removed_weeks(reader: Comparing, a: ComparedSide, b: ComparedSide) -> list[str]:

@@ -89,7 +89,7 @@ def _subject(context: PageContext) -> tuple[Subject, Collection[str | None]]:
 def _incident(context: PageContext, subject: Subject) -> Incident | None:
     """Its newest incident, unless the address names a past week."""
     since = context.now - timedelta(weeks=4)
-    found = [] if context.text("week") else context.store.incidents_of_label(subject.source, subject.label, since=since)
+    found = [] if context.text("week") else context.store.incidents(subject.source, subject.label, since=since)
     return max(found, key=lambda each: each.opened_at, default=None)
 
 
@@ -172,7 +172,7 @@ def _events(history: LabelHistory) -> list[LabelEvent]:
         LabelEvent(e.at, e.kind.replace("_", " "), e.text, e.by)
         for e in store.timeline(*history.about, since=since, until=until)
     ]
-    for incident in store.incidents_of_label(*history.about, since=since):
+    for incident in store.incidents(*history.about, since=since):
         found += _incident_events(incident, history.context.request.root)
     own = store.switch_events(*history.about)
     changes = [*(e for e in own if e.kind in _SWITCHED), *store.gate_events()]
@@ -205,8 +205,12 @@ def _reliability(history: LabelHistory) -> Reliability | None:
 
 def _segments(history: LabelHistory) -> list[tuple[str, str, float | None, int]]:
     """The largest segments of the week shown, with their ECE and rows, by column and size."""
-    of_week = history.store.segment_numbers([history.week.start], *history.about, "ece", schedule="weekly")
-    largest = sorted(((*segment, value, n) for segment, _, value, n in of_week), key=lambda each: -each[3])[:SEGMENTS]
+    source, label = history.about
+    of_week = history.store.grid_numbers(
+        [history.week.start], source, [label], [("ece", "all")], schedule="weekly", segments=True
+    )
+    rows = ((*row.segment, row.value, row.n) for row in of_week if row.segment is not None)
+    largest = sorted(rows, key=lambda each: -each[3])[:SEGMENTS]
     return sorted(largest, key=lambda each: (each[0], -each[3]))
 
 
