@@ -151,8 +151,7 @@ def prune_command(
     """Remove what is old and only describes: counts, further estimates, examples of rejected rows.
 
     How old say `keep_details` and `keep_day_counts` under `history` in alerts.yaml. Verdicts, switches, incidents,
-    messages, baselines and the estimates that rules judge stay for good. Where much of a SQLite file is free then, it
-    is written anew.
+    messages, baselines and the estimates that rules judge stay for good. A SQLite file is written anew then.
     """
     from monitor.operations.prune import prune  # noqa: PLC0415 - brings SciPy, which the other commands never need
 

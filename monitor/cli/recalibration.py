@@ -19,7 +19,6 @@ from monitor.history.store import Store
 from monitor.operations.recalibrate import (
     FittingRows,
     Recalibrated,
-    from_baseline,
     from_windows,
     recalibrate,
     sources_with,
@@ -38,7 +37,7 @@ MethodOption = Literal["auto", "temperature", "platt", "isotonic"]
 @cli.app.command(
     "recalibrate",
     epilog="Examples:  calmon recalibrate --label billing  ·  calmon recalibrate --label billing --weeks 8 "
-    "--out map.json  ·  calmon recalibrate --source tickets --method temperature --baseline --out map.json  ·  "
+    "--out map.json  ·  calmon recalibrate --source tickets --method temperature --out map.json  ·  "
     "calmon recalibrate --label billing --sql score",
 )
 def recalibrate_command(
@@ -56,7 +55,6 @@ def recalibrate_command(
             help="How many weeks, with the last one; default: those of its trouble (8 at most), or 1.",
         ),
     ] = None,
-    baseline: Annotated[bool, typer.Option("--baseline", help="Fit on the newest baseline, not on weeks.")] = False,
     out: Annotated[Path | None, typer.Option(help="Write the map to this file; left out: only show.")] = None,
     sql: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Print the map as an SQL expression of this column, no tables.")
@@ -74,13 +72,13 @@ def recalibrate_command(
     if sql is not None and json_output:
         raise cli.fail("--sql and --json: give one of them", cli.USAGE)
     if top_k:
-        if label is not None or baseline or weeks is not None or sql is not None:
-            raise cli.fail("--top-k is about all labels of one week: leave out --label, --weeks, --baseline, --sql", 2)
+        if label is not None or weeks is not None or sql is not None:
+            raise cli.fail("--top-k is about all labels of one week: leave out --label, --weeks, --sql", 2)
         _of_ranks(source, week, method, out, json_output=json_output)
         return
     with cli.store() as store:
         config = cli.configuration()
-        material = rows_to_fit(store, config, source, label, week, weeks, baseline=baseline)
+        material = rows_to_fit(store, config, source, label, week, weeks)
         found = recalibrate(material, None if method == "auto" else method, config.evaluation)
     automate_at = config.sources[material.subject.source].automate_from(label)
     if json_output:
@@ -135,33 +133,26 @@ def rows_to_fit(
     label: str | None,
     week: str | None,
     weeks: int | None,
-    *,
-    baseline: bool = False,
 ) -> FittingRows:
     """The stored rows of a label, or of all, in the weeks that options name; by default those of its trouble.
 
     Raises UsageError where the options do not name one source with scores.
     """
-    if baseline and (week is not None or weeks is not None):
-        raise cli.UsageError("--baseline brings its own weeks: leave out --week and --weeks, or leave out --baseline")
     cli.check_source(config, source)
     last = cli.window_of(config, "weekly", week)
-    subject = Subject(source or _only_source(store, config, label, last, baseline=baseline), label)
+    subject = Subject(source or _only_source(store, config, label, last), label)
     if config.sources[subject.source].kind == "regression":
         raise cli.UsageError(f"{subject.source} has numbers (kind: regression), not scores: there is nothing to map")
-    now = settings_of(config.sources[subject.source])
-    if baseline:
-        return from_baseline(store, subject, now)
     count = weeks or weeks_of_trouble(store, subject, last, config.zone)
-    return from_windows(store, subject, windows.up_to(last, count, config.zone), now)
+    span = windows.up_to(last, count, config.zone)
+    return from_windows(store, subject, span, settings_of(config.sources[subject.source]))
 
 
-def _only_source(store: Store, config: Config, label: str | None, last: Window, *, baseline: bool) -> str:
+def _only_source(store: Store, config: Config, label: str | None, last: Window) -> str:
     names = [name for name, each in config.sources.items() if each.kind != "regression"] or list(config.sources)
     if len(names) == 1:
         return names[0]
-    pinned = [name for name in names if label in store.latest_baselines(name)] if baseline else []
-    having = pinned if baseline else sources_with(store, label, names, last)
+    having = sources_with(store, label, names, last)
     if len(having) != 1:
         which = "these have rows" if label is None else f"these have the label {label!r}"
         raise cli.UsageError(f"say which source with --source; {which}: {', '.join(having) or 'none'}")

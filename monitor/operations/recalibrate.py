@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from monitor.config.model import EvaluationConfig
 from monitor.core import windows
-from monitor.core.baseline import changed_from, changed_since
+from monitor.core.baseline import changed_from
 from monitor.core.counts import Counts, pool
 from monitor.core.records import Refused, Subject, Window
 from monitor.core.source_settings import Settings, in_words, other_numbers
@@ -91,24 +91,6 @@ def from_windows(store: Store, subject: Subject, span: Sequence[Window], now: Se
     if not parts:
         raise Refused(f"{subject.name} has no rows in {names}")
     return FittingRows(subject, parts[::-1], names, span[-1].name)
-
-
-def from_baseline(store: Store, subject: Subject, now: Settings) -> FittingRows:
-    """The rows of the subject's newest baseline, pinned under the source's settings ``now``.
-
-    Raises :class:`Refused`, also if it was pinned under settings by which a row had another score or outcome.
-    """
-    baseline = store.latest_baselines(subject.source).get(subject.label)
-    if baseline is None:
-        raise Refused(f"{subject.name} has no baseline; `calmon baseline pin` makes one")
-    changed = other_numbers(changed_since(baseline, now))
-    if changed:
-        raise Refused(
-            f"the baseline of {subject.name} was pinned under other settings ({clean(in_words(changed))}); "
-            "`calmon baseline pin` makes another"
-        )
-    name = f"baseline {baseline.version}"
-    return FittingRows(subject, [baseline.counts], name, name)
 
 
 def recalibrate(rows: FittingRows, method: Method | None, evaluation: EvaluationConfig) -> Recalibrated:

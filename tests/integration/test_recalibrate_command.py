@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from monitor.cli import app
 from monitor.recalibration.score_map import apply_one, load
-from tests.fakes.world import CONFIDENCES, CONFIG, LABELS, WEEKS, World, make_world, pinned_world, rows
+from tests.fakes.world import CONFIDENCES, CONFIG, LABELS, WEEKS, World, make_world, pinned_world
 
 
 @pytest.fixture(scope="module")
@@ -58,15 +58,12 @@ def test_a_good_label_is_left_alone_and_nothing_is_written(world: World, tmp_pat
 
 def test_a_method_asked_for_is_fitted_all_the_same_and_said_not_to_help(world: World, tmp_path: Path) -> None:
     out = tmp_path / "map.json"
-    words = ("recalibrate", "--label", "steady", "--baseline", "--method", "isotonic", "--out", str(out))
-    found = calmon(world, *words)
+    words = ("recalibrate", "--label", "steady", "--week", WEEKS[11], "--weeks", "3", "--method", "temperature")
+    found = calmon(world, *words, "--out", str(out))
     assert found.exit_code == 0, found.output
-    assert "isotonic, as asked for: on rows not seen it does not help" in found.stdout
+    assert "temperature, as asked for: on rows not seen it does not help" in found.stdout
     made = load(out)
-    steady = rows(WEEKS[:6]).query("label == 'steady'")
-    assert (made.method, made.rows, made.fitted_on) == ("isotonic", len(steady), "baseline 1")
-    for score, rate in steady.groupby("score")["actual"].mean().items():  # rates rise here, so they are the map
-        assert apply_one(made, float(score)) == pytest.approx(rate, abs=1e-3)
+    assert (made.method, made.rows, made.fitted_on) == ("temperature", 3 * 600, f"{WEEKS[9]}..{WEEKS[11]}")
 
 
 def test_one_map_for_all_labels_and_the_same_document_each_time(world: World) -> None:
@@ -84,10 +81,8 @@ def test_one_map_for_all_labels_and_the_same_document_each_time(world: World) ->
     [
         (("--label", "nope", "--week", WEEKS[11]), 1, "tickets/nope has no rows in 2026-W35"),
         (("--label", "steady", "--week", "2026-W02"), 1, "`calmon run weekly --week 2026-W02` reads it"),
-        (("--label", "nope", "--baseline"), 1, "tickets/nope has no baseline; `calmon baseline pin` makes one"),
         (("--label", "steady", "--week", WEEKS[11], "--method", "isotonic"), 1, "600 rows: too_few_rows"),
         (("--label", "steady", "--source", "post"), 2, "alerts.yaml has no source 'post'"),
-        (("--label", "steady", "--baseline", "--weeks", "3"), 2, "leave out --week and --weeks"),
         (("--label", "slipping", "--week", WEEKS[11], "--out", "/nowhere/map.json"), 1, "cannot be written"),
         (("--label", "steady", "--method", "spline"), 2, "'spline' is not one of"),
     ],
