@@ -124,8 +124,6 @@ def check(
     else:
         mark, text = found.identity.mark if found.identity else None, f"schema revision {found.revision}"
         text += f", history {mark.history}, epoch {mark.epoch}, version {mark.version}" if mark else ""
-        if store_address().startswith("sqlite"):
-            text += f"; {found.journal_bytes:,} bytes in the journal (-wal)"
         if found.revision is not None:
             cli.say(text)
         for name, rows in found.rows.items():

@@ -144,26 +144,10 @@ _OF_RULES: tuple[Misfit, ...] = (
         "reference: previous_weeks beside it",
     ),
     Misfit(
-        "rolling, no change", "reference:", GIVEN,
-        "only a change and a shift test are compared with the weeks before", "condition: increase",
-    ),
-    Misfit(
-        "rolling, uncounted", "reference:", GIVEN,
-        "{metric} has no counts of the weeks before to be compared with", "no reference",
-    ),
-    Misfit(
-        "rolling, of a feature", "reference:", GIVEN,
-        "feature columns are compared with the baseline only", "no reference",
-    ),
-    Misfit(
-        "rolling", "schedule:", ("daily",), "a day is not compared with the weeks before", "schedule: weekly"
-    ),
-    Misfit(
-        "rolling", "for:", SEVERAL,
-        "the weeks before are those before one week: a rule on several has none", "for: 1",
-    ),
-    Misfit(
-        "rolling", "scope:", ("segments",), "segments are compared with the baseline only", "scope: labels",
+        "rolling, unfit", "reference:", GIVEN,
+        "the weeks before are a reference for one week of a label or a source: for a change of a metric that has "
+        "counts, or a shift test of scores or labels",
+        "schedule: weekly, for: 1, scope: labels and condition: increase, or no reference",
     ),
     Misfit(
         "on a level", "condition", ("decrease",),
@@ -297,11 +281,15 @@ def _kinds_of_rule(rule: Written, about: Sequence[Written]) -> set[str]:
         "of columns": of_segments and not accumulated and rule["metric"] not in OF_BANDS,
         "of segments, passive": of_segments and not acts,
         "of segments, unnamed": of_segments and acts and (not names or SCORE_BAND in names or "all" in names),
-        "rolling": rolling,
         "not rolling": not rolling,
-        "rolling, no change": rolling and test is None and not changes,
-        "rolling, uncounted": rolling and (test is not None or changes) and (whole or expected),
-        "rolling, of a feature": rolling and test is not None and compared not in ("score", "label", "actual"),
+        "rolling, unfit": rolling
+        and (
+            (test is None and (not changes or whole or expected))
+            or (test is not None and compared not in ("score", "label", "actual"))
+            or of_segments
+            or rule["schedule"] == "daily"
+            or rule["for"] in SEVERAL
+        ),
         "not mutable": (rule["condition"], rule["metric"]) != ("increase", "ece") or rule["certainty"] == "none",
         "of given labels": name in WHERE_PREDICTED,
         "of waiting rows": name == "share_to_people",

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, SecretStr, ValidationError
 
 from monitor.config import environment
 from monitor.config.environment import GATE_TTL_S, SECRETS, STORE_URL, SettingsError, given, variable
-from monitor.core.redaction import shown_address
 
 __all__ = ["SECRETS", "Settings", "SettingsError", "load_settings", "variable", "variables"]
 
@@ -88,18 +87,6 @@ class Settings(BaseModel):
     def report_dir(self) -> Path:
         """The folder of pages that are written beside a run, relative to the working directory."""
         return Path("var/reports")
-
-    def __repr_args__(self) -> list[tuple[str | None, Any]]:
-        """The values for ``repr`` and ``str``: addresses without passwords, and no tokens."""
-        found: list[tuple[str | None, Any]] = []
-        for name in type(self).model_fields:
-            value = getattr(self, name)
-            secret = value.get_secret_value() if isinstance(value, SecretStr) else None
-            if secret is not None:
-                is_database = "://" in secret and not secret.startswith("http")
-                value = shown_address(secret) if is_database else "***"
-            found.append((name, value))
-        return found
 
 
 def load_settings(environ: Mapping[str, str]) -> Settings:

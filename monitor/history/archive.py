@@ -52,12 +52,11 @@ _RIGHTS = frozenset({sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.S
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result of checking a history. ``problems`` is empty if it is sound; ``journal_bytes`` is SQLite's -wal."""
+    """The result of checking a history. ``problems`` is empty if it is sound."""
 
     revision: str | None
     identity: Identity | None
     rows: dict[str, int]
-    journal_bytes: int
     problems: tuple[str, ...]
 
 
@@ -103,32 +102,27 @@ def check(url: str) -> Checked:
     """
     address = store_url(url)
     file = database_file(address)
-    problems: list[str] = []
-    journal = 0
-    if file is not None:
-        problems += _damage(_existing(file))
-        wal = file.with_name(f"{file.name}-wal")
-        journal = wal.stat().st_size if wal.exists() else 0
+    problems = [] if file is None else _damage(_existing(file))
     if problems:
-        return Checked(None, None, {}, journal, tuple(problems))
+        return Checked(None, None, {}, tuple(problems))
     seen = read_marker(marker_file(address))  # first: it must not be newer than what is read
     engine = open_engine(address)
     try:
         with for_reading(engine).begin() as connection:
-            return _look(connection, seen, journal)
+            return _look(connection, seen)
     except SQLAlchemyError as error:
         cause = getattr(error, "orig", None) or type(error).__name__
-        return Checked(None, None, {}, journal, (f"it cannot be read: {cause}",))
+        return Checked(None, None, {}, (f"it cannot be read: {cause}",))
     finally:
         engine.dispose()
 
 
-def _look(connection: Connection, seen: Recorded | None, journal: int) -> Checked:
+def _look(connection: Connection, seen: Recorded | None) -> Checked:
     revision, newest = schema.revision_of(connection), REVISION
     if revision is None:
-        return Checked(None, None, {}, journal, ("there is no history in it: `calmon db upgrade` makes one",))
+        return Checked(None, None, {}, ("there is no history in it: `calmon db upgrade` makes one",))
     if revision != newest:
-        return Checked(revision, None, {}, journal, (f"schema revision {revision}, this program needs {newest}",))
+        return Checked(revision, None, {}, (f"schema revision {revision}, this program needs {newest}",))
     found = replace(identity.read(connection), seen=seen)
     problems = []
     if not found.confirmed:
@@ -140,7 +134,7 @@ def _look(connection: Connection, seen: Recorded | None, journal: int) -> Checke
     rows = {
         t.name: int(connection.scalar(select(func.count()).select_from(t)) or 0) for t in tables.metadata.sorted_tables
     }
-    return Checked(revision, found, rows, journal, tuple(problems))
+    return Checked(revision, found, rows, tuple(problems))
 
 
 def _existing(file: Path) -> Path:

@@ -150,7 +150,6 @@ def test_printing_the_settings_shows_no_secret() -> None:
     settings = load_settings({variable(field): value for field, value in FILLED.items()})
     for shown in (repr(settings), str(settings), f"{settings}", repr([settings])):
         assert "hunter2" not in shown
-        assert "postgresql://calmon:***@db/history" in shown
 
 
 @pytest.mark.parametrize(
