@@ -36,14 +36,9 @@ def add_deliveries(connection: Connection, deliveries: Sequence[Delivery]) -> No
     add_missing(connection, table, [_delivery_row(delivery) for delivery in deliveries])
 
 
-def deliveries(
-    connection: Connection, states: Collection[DeliveryState] | None = None, *, files: bool = True
-) -> list[Delivery]:
-    """The deliveries in these states (None: all), by the time they were composed; with pictures only if ``files``."""
-    conditions = [] if files else [table.c.operation != "file"]
-    if states is not None:
-        conditions.append(table.c.state.in_(states))
-    return _deliveries(connection, _IN_ORDER.where(*conditions))
+def deliveries(connection: Connection, states: Collection[DeliveryState] | None = None) -> list[Delivery]:
+    """The deliveries in these states (None: all), by the time they were composed."""
+    return _deliveries(connection, _IN_ORDER if states is None else _IN_ORDER.where(table.c.state.in_(states)))
 
 
 _IN_ORDER = select(table).order_by(table.c.created_at, table.c.id)

@@ -150,19 +150,13 @@ def incident(connection: Connection, prefix: str) -> Incident:
 
 
 def events(
-    connection: Connection,
-    incident: str | None = None,
-    *,
-    since: datetime | None = None,
-    kinds: Collection[str] | None = None,
+    connection: Connection, incident: str | None = None, *, since: datetime | None = None
 ) -> list[IncidentEvent]:
-    """The events of one incident, or of all, by time; only of these ``kinds`` and from ``since`` on, if given."""
+    """The events of one incident, or of all, by time; only from ``since`` on, if given."""
     table = tables.incident_events
     statement = filtered(select(table).order_by(table.c.at, table.c.key), table, incident=incident)
     if since is not None:
         statement = statement.where(table.c.at >= since)
-    if kinds is not None:
-        statement = statement.where(table.c.kind.in_(list(kinds)))
     return [IncidentEvent(**row) for row in connection.execute(statement).mappings()]
 
 

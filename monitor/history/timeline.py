@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, and_, select
 
-from monitor.core.records import Schedule, TimelineEvent
+from monitor.core.records import TimelineEvent
 from monitor.history import annotation_rows, tables
 from monitor.history.thresholds import ThresholdChange
 from monitor.history.values import ANY, LabelFilter
@@ -24,28 +24,25 @@ def events(
     *,
     since: datetime,
     until: datetime,
-    schedule: Schedule = "weekly",
 ) -> list[TimelineEvent]:
     """The events from ``since`` to ``until`` (exclusive), by time: of all sources, of one, or of one label.
 
-    The events of a label include those of its whole source. A model version begins with the first window of
-    ``schedule`` that had rows of it, a revision of the rules with the first window that was judged by it.
+    The events of a label include those of its whole source. A model version begins with the first week that
+    had rows of it, a revision of the rules with the first week that was judged by it.
     """
     noted = annotation_rows.read(connection, source, label, since=since, until=until)
     found = [TimelineEvent(a.at, "annotation", a.text, a.source, a.label, a.added_by, a.id) for a in noted]
-    found += _versions(connection, source, since, until, schedule)
+    found += _versions(connection, source, since, until)
     found += _pins(connection, source, label, since, until)
-    found += _revisions(connection, since, until, schedule)
+    found += _revisions(connection, since, until)
     found += _thresholds(connection, source, label, since, until)
     return sorted(found, key=lambda event: (event.at, event.kind, event.source or "", event.label or "", event.text))
 
 
-def _versions(
-    connection: Connection, source: str | None, since: datetime, until: datetime, schedule: Schedule
-) -> list[TimelineEvent]:
+def _versions(connection: Connection, source: str | None, since: datetime, until: datetime) -> list[TimelineEvent]:
     """Model versions that no earlier window had. Those of a source's first window are not events."""
     table = tables.readings
-    conditions = and_(table.c.schedule == schedule, table.c.window_start < until, table.c.state == "ok")
+    conditions = and_(table.c.schedule == "weekly", table.c.window_start < until, table.c.state == "ok")
     statement = (
         select(table.c.source, table.c.window_start, table.c.versions).where(conditions).order_by(table.c.window_start)
     )
@@ -92,9 +89,9 @@ def _pin(rows: Sequence[Any]) -> TimelineEvent:
     return TimelineEvent(row.pinned_at, "baseline", text, row.source, label, row.pinned_by)
 
 
-def _revisions(connection: Connection, since: datetime, until: datetime, schedule: Schedule) -> list[TimelineEvent]:
+def _revisions(connection: Connection, since: datetime, until: datetime) -> list[TimelineEvent]:
     table = tables.runs
-    conditions = and_(table.c.schedule == schedule, table.c.window_start < until)
+    conditions = and_(table.c.schedule == "weekly", table.c.window_start < until)
     statement = select(table.c.window_start, table.c.rules_revision).where(conditions)
     statement = statement.order_by(table.c.window_start, table.c.started_at)
     found, before = [], None
