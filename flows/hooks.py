@@ -12,11 +12,14 @@ import logging
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import yaml
 from prefect.utilities.urls import url_for
+from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
 from monitor.alerting.apprise_sender import apprise_of
@@ -27,7 +30,6 @@ from monitor.alerting.health.message import on_demand_failed
 from monitor.alerting.slack.client import sender_of
 from monitor.alerting.slack.message import delivery_of
 from monitor.alerting.slack.outbox import drain, worker_id
-from monitor.config.durations import parse_duration
 from monitor.config.load import load_config, text_of
 from monitor.config.model import AutomationConfig, Config, Route
 from monitor.config.problems import ConfigProblems
@@ -45,6 +47,8 @@ REPORTED_BY_THE_RUN = "NothingEvaluatedReported"
 WATCHDOG = "calmon-watchdog"
 USUAL_REPEAT = timedelta(days=1)
 """The repeat time of routes from a file that cannot be read completely."""
+_READ_OF_ROUTES = (("channel", "apprise", "mention", "repeat"), ("channel", "apprise"))
+"""What is read of a route of such a file: all, or where that is wrong only where to send."""
 _CHANNEL = re.compile(r"""(?m)^[^#\n]*\bchannel:\s*["'](#[\w-]+)""")
 """Finds the first channel in a file that is not valid as YAML."""
 
@@ -152,28 +156,20 @@ def recipient(settings: Settings) -> Route | None:
 
 
 def _route_of_broken(settings: Settings) -> Route | None:
+    """The first route that says where to send, of a file that may be wrong in all else."""
     try:
         text = text_of(settings.config)
     except ConfigProblems:
         return None
-    try:
+    loaded: object = None
+    with suppress(yaml.YAMLError):
         loaded = yaml.safe_load(text)
-    except yaml.YAMLError:
-        found = _CHANNEL.search(text)
-        return Route(channel=found[1], repeat=USUAL_REPEAT) if found else None
     routes = loaded.get("routes") if isinstance(loaded, Mapping) else None
-    for route in routes if isinstance(routes, list) else ():
-        known = route if isinstance(route, Mapping) else {}
-        channel, apprise, mention = (known.get(key) for key in ("channel", "apprise", "mention"))
-        if isinstance(channel, str) or isinstance(apprise, str):
-            repeat = known.get("repeat")
-            repeat_time = parse_duration(repeat) if isinstance(repeat, str) else None
-            if repeat is not None and repeat_time is None:
-                repeat_time = USUAL_REPEAT
-            return Route.model_construct(
-                channel=channel if isinstance(channel, str) else "",
-                apprise=apprise if isinstance(apprise, str) else None,
-                mention=mention if isinstance(mention, str) else None,
-                repeat=repeat_time,
-            )
-    return None
+    named = [route for route in routes if isinstance(route, Mapping)] if isinstance(routes, list) else []
+    for route, keys in product(named, _READ_OF_ROUTES):
+        with suppress(ValidationError):
+            found = Route.model_validate({key: route[key] for key in keys if key in route})
+            if found.addresses:
+                return found
+    channel = _CHANNEL.search(text)
+    return Route(channel=channel[1], repeat=USUAL_REPEAT) if channel else None

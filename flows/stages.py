@@ -1,4 +1,4 @@
-"""The stages of monitor.run as Prefect tasks: retries on I/O only, time-outs, artifacts, events.
+"""The stages of monitor.run as Prefect tasks: retries on I/O only, time-outs, the page of a run.
 
 monitor.run defines the stages and their order; this module adds the page of the run, and decides nothing.
 """
@@ -108,7 +108,7 @@ TASKS: dict[Stage, Task[..., Run]] = {
 }
 """The stages that are tasks, with their time-outs in seconds. The heartbeat is not a task: it never fails."""
 PUBLISHED = (*STAGES[:-1], publish, STAGES[-1])
-"""The stages of a run whose page and artifacts are shown in Prefect."""
+"""The stages of a run of which Prefect shows a summary."""
 
 
 def evaluate_window(

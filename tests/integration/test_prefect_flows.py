@@ -661,7 +661,7 @@ def flow_run(server: Server, run: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("prefect")
-def test_a_worker_runs_a_scheduled_run_whose_artifacts_can_be_read_and_a_crash_is_reported(
+def test_a_worker_runs_a_scheduled_run_whose_summary_can_be_read_and_a_crash_is_reported(
     server: Server, world: World, workspace: slack.FakeSlack, project: Path, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -676,8 +676,7 @@ def test_a_worker_runs_a_scheduled_run_whose_artifacts_can_be_read_and_a_crash_i
         run = scheduled_run(server, "calmon-weekly", monday_after(WEEKS[10]))
         until(lambda: flow_run(server, run)["state_type"] not in ("SCHEDULED", "PENDING", "RUNNING"), log)
         assert flow_run(server, run)["state_type"] == "COMPLETED", log.read_text("utf-8")
-        check_artifacts(server, run, project)
-        check_events(server, run)
+        check_artifact(server, run, project)
         assert workspace.texts("ml-monitoring")[0].startswith("slipping must not act alone")
 
         with duckdb.connect(str(world.folder / "warehouse.duckdb")):  # one writer: the run waits for it
@@ -695,10 +694,10 @@ def reading_again(server: Server, run: str) -> bool:
     return any(task["state_name"] in ("AwaitingRetry", "Retrying") for task in tasks)
 
 
-def check_artifacts(server: Server, run: str, project: Path) -> None:
-    found = {a["key"]: a for a in server.ask("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})}
-    assert set(found) == {"calmon-weekly", "calmon-weekly-verdicts", "calmon-weekly-report"}
-    summary = found["calmon-weekly"]["data"]
+def check_artifact(server: Server, run: str, project: Path) -> None:
+    (found,) = server.ask("/artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run]}}})
+    assert found["key"] == "calmon-weekly"
+    summary = found["data"]
     for words in (
         "# Calibration 2026-W34",
         "slipping must not act alone",
@@ -709,19 +708,6 @@ def check_artifacts(server: Server, run: str, project: Path) -> None:
     page = project / "var" / "reports" / "weekly" / "2026-W34" / "report.html"
     assert page.as_uri() in summary
     assert page.is_file()
-    assert page.as_uri() in found["calmon-weekly-report"]["data"]
-    rows = json.loads(found["calmon-weekly-verdicts"]["data"])
-    assert {(r["outcome"], r["label"]) for r in rows[:2]} == {("breach", "slipping")}
-    assert all(r["outcome"] != "breach" for r in rows[2:])
-
-
-def check_events(server: Server, run: str) -> None:
-    """One event of this run for each of the two breaches; the server stores events a moment later."""
-    mine = {"any_resource": {"id": [f"prefect.flow-run.{run}"]}, "event": {"name": ["calmon.breach"]}}
-    until(lambda: server.ask("/events/filter", {"filter": mine})["total"] >= 2, Path(os.devnull))
-    found = server.ask("/events/filter", {"filter": mine})["events"]
-    about = sorted((e["payload"]["rule"], e["payload"]["window"]) for e in found)
-    assert about == [("automated-overconfidence", WEEKS[10]), ("ece-increase", WEEKS[10])]
 
 
 def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leaves_nothing_behind(
