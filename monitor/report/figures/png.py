@@ -8,12 +8,11 @@ range of the data, since changes of a few points matter.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from monitor.report.figures.reliability import Reliability, ReliabilityPoint
+from monitor.report.figures.reliability import Reliability
 from monitor.report.figures.trend import Trend
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ BLUE, VERMILION, GREY = "#3a87c2", "#d55e00", "#858c96"
 SIZE, DPI = (9.6, 3.8), 110  # inches, dots per inch: about as wide as Slack shows a picture
 _TICKS = 6
 _TITLE, _PANEL_TITLE = 90, 38  # letters
-_MARGIN, _LEAST = 0.03, 0.1  # of an axis in [0, 1]: room around the data, and the shortest range that it shows
 _IN_FONT = 0x0530  # Latin, Greek and Cyrillic letters lie before
 
 
@@ -61,41 +59,18 @@ def printable(title: str, longest: int = _TITLE) -> str:
     return shown if len(shown) <= longest else f"{shown[: longest - 3]}..."
 
 
-def zoomed(values: Iterable[float]) -> tuple[float, float]:
-    """The part of [0, 1] that an axis shows: the values with some room, and never less than a tenth.
-
-    >>> [round(limit, 3) for limit in zoomed([0.8, 0.95])], [round(limit, 3) for limit in zoomed([0.99])]
-    ([0.77, 0.98], [0.9, 1.0])
-    """
-    known = list(values)
-    low, high = max(min(known) - _MARGIN, 0.0), min(max(known) + _MARGIN, 1.0)
-    lacking = max(_LEAST - (high - low), 0.0)
-    high = min(high + lacking / 2, 1.0)
-    return max(min(low, high - _LEAST), 0.0), high
-
-
 def _draw_reliability(axes: Axes, data: Reliability) -> None:
-    axes.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle="--")
+    scores, rates = [p.score for p in data.points], [p.rate for p in data.points]
+    axes.axline((scores[0], scores[0]), slope=1, color=GREY, linewidth=1, linestyle="--")
     if data.baseline:
-        then = _scores(data.baseline), _rates(data.baseline)
+        then = [p.score for p in data.baseline], [p.rate for p in data.baseline]
         axes.plot(*then, "o-", color=GREY, markersize=3, linewidth=1, label="baseline")
-    scores, rates = _scores(data.points), _rates(data.points)
     bars = [[p.rate - p.low for p in data.points], [p.high - p.rate for p in data.points]]
     look: dict[str, Any] = {"fmt": "o-", "color": BLUE, "markersize": 4, "linewidth": 1.5, "capsize": 2}
     axes.errorbar(scores, rates, yerr=bars, label=f"this window (n = {data.rows:,})", **look)
-    shown = (*data.points, *data.baseline)
-    along = zoomed([*_rates(shown), *(p.low for p in data.points), *(p.high for p in data.points)])
-    axes.set(xlim=zoomed(_scores(shown)), ylim=along, xlabel="mean score", ylabel="share correct")
+    axes.set(xlabel="mean score", ylabel="share correct")
     axes.legend(loc="best", fontsize=8, frameon=False)
     _plain(axes, "Reliability")
-
-
-def _scores(points: tuple[ReliabilityPoint, ...]) -> list[float]:
-    return [p.score for p in points]
-
-
-def _rates(points: tuple[ReliabilityPoint, ...]) -> list[float]:
-    return [p.rate for p in points]
 
 
 def _draw_trend(axes: Axes, trend: Trend) -> None:
