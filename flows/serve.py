@@ -25,8 +25,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from flows import server_process
-from flows.server_process import ServerFailed
 from monitor.config.env_file import read_into
 from monitor.config.load import load_config
 from monitor.config.model import Config
@@ -34,12 +32,20 @@ from monitor.config.problems import ConfigProblems
 from monitor.config.settings import SettingsError, load_settings, variables
 from monitor.config.unknown_variables import unknown_variables
 from monitor.context import utc_now
+from monitor.core.files import alone
 from monitor.core.schedules import schedules
 from monitor.core.shipped import LOGGING_FILE, shipped
 
 USUAL_PORT = 4200
 LEASES = {"PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem"}
 """Concurrency slots are stored in files: in memory, the slot of a killed run would never become free."""
+ENDS_WITH_THIS = """\
+import ctypes, runpy, signal
+if at_end_of_parent := getattr(ctypes.CDLL(None), "prctl", None):
+    at_end_of_parent(1, signal.SIGKILL)
+runpy.run_module("prefect", run_name="__main__", alter_sys=True)
+"""
+"""Prefect's command line in a process that Linux ends with this one, also where this one is killed."""
 SECONDS_BETWEEN_CHECKS = 0.3
 SECONDS_TO_END = 30
 """A shutdown that takes longer is interrupted."""
@@ -90,6 +96,10 @@ def socks_proxies(environ: Mapping[str, str]) -> list[str]:
     """
     proxies = (name for name in environ if name.lower() in ("all_proxy", "http_proxy", "https_proxy"))
     return [] if find_spec("socksio") else sorted(name for name in proxies if environ[name].lower().startswith("socks"))
+
+
+class ServerFailed(Exception):
+    """The Prefect server of this process did not start, or has ended; the message names the log with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,29 +238,28 @@ async def run_until_asked_to_end(work: Coroutine[Any, Any, None], server: LocalS
 
 @contextmanager
 def local_server() -> Iterator[LocalServer]:
-    """A Prefect server for this machine only, stopped at the end of the block."""
+    """A Prefect server for this machine only, stopped at the end of the block. Raises ServerFailed where one runs."""
     home = Path(os.environ.setdefault("PREFECT_HOME", str(Path("var/prefect").resolve())))
     home.mkdir(parents=True, exist_ok=True)
-    server_process.end_orphan(home)
-    port = free_port()
-    url = f"http://127.0.0.1:{port}/api"
-    os.environ["PREFECT_API_URL"] = url
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    defaults = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING", **LEASES}
-    log = home / "server.log"
-    with log.open("wb") as out:
-        # In its own session: Ctrl-C in the terminal reaches only this process, which stops the server last.
-        process = subprocess.Popen(  # noqa: S603 - fixed arguments
-            command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=defaults | os.environ
-        )
+    with alone(home / "server", 0) as is_first:
+        if not is_first:
+            raise ServerFailed("`calmon serve` runs already in this folder: stop that one first")
+        port, log = free_port(), home / "server.log"
+        url = f"http://127.0.0.1:{port}/api"
+        os.environ["PREFECT_API_URL"] = url
+        command = [sys.executable, "-c", ENDS_WITH_THIS, "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+        defaults = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "PREFECT_SERVER_LOGGING_LEVEL": "WARNING", **LEASES}
+        with log.open("wb") as out:
+            # In its own session: Ctrl-C in the terminal reaches only this process, which stops the server last.
+            process = subprocess.Popen(  # noqa: S603 - fixed arguments
+                command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, env=defaults | os.environ
+            )
         try:
-            server_process.note(home, process.pid)
             server = LocalServer(url, process, log)
             wait_until_healthy(server)
             yield server
         finally:
             stop(process)
-            server_process.forget(home)
 
 
 def free_port() -> int:

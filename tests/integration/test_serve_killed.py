@@ -6,12 +6,11 @@ the end that it would have had by then.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from flows import server_process
+from flows import serve
 from tests.fakes.world import World, make_world
 from tests.integration.test_prefect_flows import (
     ROOT,
@@ -87,6 +86,13 @@ def state(server: Server, run: str) -> str:
     return str(found["state_name"])
 
 
+def server_of(serving: int) -> int:
+    """The Prefect server among the processes that a serve has started."""
+    started = Path(f"/proc/{serving}/task/{serving}/children").read_text("utf-8").split()
+    (found,) = [int(pid) for pid in started if b"server\0start" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    return found
+
+
 def let_leases_end(home: Path) -> None:
     """What five minutes without a renewal do: every lease in the files of the server has ended."""
     folder, over = home / "concurrency_leases", datetime.now(UTC).isoformat()
@@ -114,23 +120,20 @@ def test_a_killed_serve_leaves_neither_its_server_nor_a_taken_slot_to_the_next(
         until(lambda: len(server.ask("/deployments/filter", {})) == 1, log)
         begin(server, 900)
         sleeping = int(until(lambda: [each.name for each in tmp_path.iterdir() if each.name.isdigit()], log)[0])
-        orphan = json.loads((tmp_path / "home" / "server.json").read_text("utf-8"))["server"]
         serving.kill()
         os.kill(sleeping, signal.SIGKILL)  # the run dies with a slot in its hands
         serving.wait()
-    assert healthy(server.url), "the server of a killed serve goes on"
+    until(lambda: not healthy(server.url), log, 20)
     let_leases_end(tmp_path / "home")
     log = tmp_path / "second.log"
     with process(log, "sleeping", cwd=tmp_path, environment=environment):
         server = Server(f"{until(lambda: address(log), log)}/api", environment)
-        assert f"Ending the Prefect server {orphan}" in log.read_text("utf-8")
-        assert not server_process.began(orphan)
         run, asked = begin(server, 0), time.monotonic()
         until(lambda: state(server, run) == "Completed", log)
         print(f"a later run was done {time.monotonic() - asked:.0f} s after it was asked for")
 
 
-@pytest.mark.parametrize("registered", [1, 9], ids=["while it registers", "later"])
+@pytest.mark.parametrize("registered", [1, 6], ids=["while it registers", "later"])
 def test_a_serve_whose_server_is_killed_says_so_and_ends_with_1(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, registered: int
 ) -> None:
@@ -142,8 +145,8 @@ def test_a_serve_whose_server_is_killed_says_so_and_ends_with_1(
     with process(log, "flows.serve", cwd=tmp_path, environment=environment) as serving:
         server = Server(f"{until(lambda: address(log), log)}/api", environment)
         until(lambda: len(server.ask("/deployments/filter", {})) >= registered, log)
-        time.sleep(2 if registered == 9 else 0)  # the runner asks for runs by now
-        os.kill(json.loads((tmp_path / "home" / "server.json").read_text("utf-8"))["server"], signal.SIGKILL)
+        time.sleep(2 if registered == 6 else 0)  # the runner asks for runs by now
+        os.kill(server_of(serving.pid), signal.SIGKILL)
         killed = time.monotonic()
         code = until(lambda: None if serving.poll() is None else [serving.poll()], log)
         print(f"it ended {time.monotonic() - killed:.1f} s later")
@@ -152,33 +155,11 @@ def test_a_serve_whose_server_is_killed_says_so_and_ends_with_1(
     assert said.splitlines()[-1].startswith("the Prefect server ended with -9; "), said
     assert "ExceptionGroup" not in said
     assert time.monotonic() - killed < 60
-    assert not (tmp_path / "home" / "server.json").exists()
 
 
-def test_a_second_serve_in_the_same_folder_is_refused_and_ends_nothing(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as other:
-        try:
-            server_process.note(tmp_path, other.pid)
-            with pytest.raises(server_process.ServerFailed, match="runs already"):
-                server_process.end_orphan(tmp_path)
-            assert other.poll() is None
-        finally:
-            other.kill()
-
-
-@pytest.mark.parametrize("change", ["another program", "another start", "no note", "nonsense"])
-def test_nothing_but_the_noted_server_is_ended(tmp_path: Path, change: str) -> None:
-    words = [sys.executable, "-c", "import time; time.sleep(600)"]
-    with subprocess.Popen(words, start_new_session=True) as other:
-        try:
-            server_process.note(tmp_path, other.pid)
-            found = json.loads((tmp_path / "server.json").read_text("utf-8")) | {"owner": 1, "owner_began": "gone"}
-            if change == "another start":
-                found["server_began"] = "1"
-            (tmp_path / "server.json").write_text("{" if change == "nonsense" else json.dumps(found), "utf-8")
-            if change == "no note":
-                server_process.forget(tmp_path)
-            assert not server_process.end_orphan(tmp_path)
-            assert other.poll() is None
-        finally:
-            other.kill()
+def test_a_second_serve_in_the_same_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    with (tmp_path / "server.lock").open("wb") as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        with pytest.raises(serve.ServerFailed, match="runs already"), serve.local_server():
+            raise AssertionError("it was started")
