@@ -20,7 +20,6 @@ _TYPES = {
     "value": "float64", "plug_in": "float64", "low": "float64", "high": "float64", "n": "int64", "positives": "float64",
     "start": "string", "end": "string",
 }  # fmt: skip
-COLUMNS = tuple(_TYPES)
 
 
 def history_records(estimates: Iterable[Estimate]) -> list[dict[str, Any]]:
