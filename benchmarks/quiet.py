@@ -41,6 +41,7 @@ from monitor.evaluation.rule_metrics import accepted_fall, rows_needed
 from monitor.evaluation.shift.counts_tests import ks, source_shifts
 from monitor.evaluation.week_spread import compared_by, correlations_for, spreads_of
 from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
+from monitor.inference.between_weeks import ALIKE
 from monitor.inference.change import ece_increase_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.dependence import ClusterSums, design_effect
 from monitor.inference.gaps import stack, with_gaps
@@ -591,8 +592,8 @@ def evidence_of_change(rule: Rule, played: Played, name: str) -> Floats:
     known = (False,) if world.now[name] is world.whole[name] else (False, True)
     parts = [parts_of(rule, world.counts(name, at, now=now)) for now in known for at in range(len(windows))]
     then = {band: part for band, part in parts_of(rule, base.counts).items() if any(band in each for each in parts)}
-    correlation = correlations_for(rule, played.place.baselines).get(name, 0.0)
-    given = RuleInput(Subject(SOURCE, name), windows[-1], baseline=base, week_correlation=correlation)
+    week = correlations_for(rule, played.place.baselines).get(name, ALIKE)
+    given = RuleInput(Subject(SOURCE, name), windows[-1], baseline=base, week=week)
     runs, _ = strand_runs(rule, ChangeRun(windows * len(known), tuple(parts), then), given)
     rates = {band: (part.kept * part.effective + 0.5) / (part.effective + 1) for band, part in then.items()}
     surest = {

@@ -17,7 +17,6 @@ from monitor.core.records import Comparison, DecisionCheck, Reason
 from monitor.evaluation.data import RuleInput, digest_of, rows_of
 from monitor.evaluation.rule_metrics import (
     BASELINE,
-    BINNED,
     POWER,
     WINDOW,
     RuleSample,
@@ -30,6 +29,7 @@ from monitor.evaluation.rule_metrics import (
     textbook_detail,
     with_detectability,
 )
+from monitor.evaluation.week_spread import BINNED
 from monitor.inference.change import Side
 from monitor.inference.levels import MeasuredLaw, interval_of
 from monitor.inference.registered import largest_allowed
@@ -376,7 +376,7 @@ def _comparison_of(sample: RuleSample, seen: Comparison, parts: dict[str, Any], 
 
 def _weeks_differ(sample: RuleSample) -> dict[str, Any]:
     """By how much the variance of the rows is larger than they make it, since weeks differ; empty where it is not."""
-    if not sample.rule.compares or not sample.given.week_correlation > 0:
+    if not sample.rule.compares or not sample.given.week.correlation > 0:
         return {}
     return {"week_effect": round(sample.week_effects[WINDOW], 6), "baseline_weeks": sample.weeks_of_each[BASELINE]}
 

@@ -27,6 +27,7 @@ from monitor.core.promises import (
 from monitor.core.records import Reason, RejectedRows, ShiftResult, Subject, Where, Window
 from monitor.core.rejection_records import Rejections
 from monitor.core.unresolved import UnresolvedRows
+from monitor.inference.between_weeks import ALIKE, WeekCorrelation
 from monitor.inference.memory import kept_with
 from monitor.inference.promised import ranked_promise
 from monitor.metrics.definition import Metric
@@ -143,8 +144,8 @@ class RuleInput:
     with it (not past the baseline's end, not across model versions). ``problem`` says why nothing can be
     measured; ``detail`` has further facts to store. ``parameters`` are the metric's for this subject
     (``MetricSpec.parameters``). ``before`` are the windows of the older counts: random numbers are those of a window.
-    ``new_version``: the window's rows have a model version that the baseline's have not. ``week_correlation`` is that
-    of two rows of one week, in what the rule compares.
+    ``new_version``: the window's rows have a model version that the baseline's have not. ``week`` is how
+    much weeks differ in what the rule compares.
     """
 
     subject: Subject
@@ -157,7 +158,7 @@ class RuleInput:
     parameters: tuple[float, ...] = ()
     before: tuple[Window, ...] = ()
     new_version: bool = False
-    week_correlation: float = 0.0
+    week: WeekCorrelation = ALIKE
 
     @property
     def baseline_version(self) -> int | None:

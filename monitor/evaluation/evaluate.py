@@ -48,6 +48,7 @@ from monitor.evaluation.verdicts import decide
 from monitor.evaluation.week_spread import correlations_for
 from monitor.evaluation.window_segments import compare_segments, segments_of
 from monitor.evaluation.wrong_truths import classes_of, with_wrong_truths
+from monitor.inference.between_weeks import ALIKE
 from monitor.metrics import cost
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import point_biserial_core
@@ -210,7 +211,7 @@ def verdicts_of(
         rule_inputs = [
             replace(
                 with_labels_pinned(rule, against_baseline(rule, each, data.references, source), data.baselines),
-                week_correlation=known.get(each.subject.label, 0.0),
+                week=known.get(each.subject.label, ALIKE),
             )
             for each in rule_inputs
         ]

@@ -6,7 +6,8 @@ much then. Accepted is the baseline's own error, up to a one-sided limit of :dat
 So for a label whose baseline was no luckier than that, R is the detector that it is elsewhere, since all its
 expectations are given the baseline. A luckier one has the rest of the threshold, which the change must exceed as well.
 
-A week's rows count as few as they are worth where weeks differ (:mod:`monitor.inference.between_weeks`).
+A week's rows count as few as they are worth where weeks differ (:mod:`monitor.inference.between_weeks`) by as much as
+may be: what is off by too much each week would add up.
 
 *A rise of the ECE* is gaps that grew, whatever their sign. Which ones is not known before, so that evidence is the mean
 over :data:`STRANDS`: scores of one band, of all, or on both sides of one half in opposite directions (too extreme, as
@@ -170,11 +171,11 @@ def strand_runs(
     true, others = kept0 * of_true, (1 - kept0) * of_others
     expected = np.clip(promised - (promised0 - true / (true + others)), 0.0, 1.0)
     claimed, found = ((n * of @ way + n @ turned) / np.maximum(total, 1e-9) for of in (expected, kept))
-    worth = total / (1 + rule_input.week_correlation * (rows @ among))
+    worth = total / (1 + rule_input.week.most * (rows @ among))
     rate = (kept0 * n0 + 0.5) / (n0 + 1)
     weight = n.sum(axis=0)[:, None] * among / total.sum(axis=0)
     variance = (rate * (1 - rate) / n0) @ weight**2
-    variance *= 1 + rule_input.week_correlation * (rows0 @ among) / weeks_of(rule, rule_input.baseline)
+    variance *= 1 + rule_input.week.most * (rows0 @ among) / weeks_of(rule, rule_input.baseline)
     margins = accepted_fall(rule) + float(ndtri(SURE)) * np.sqrt(variance[0])
     each = zip(*(of.T.tolist() for of in (rows @ among, worth, claimed, found)), strict=True)
     runs: list[Run] = [[(w, Promise(*of)) for w, *of in zip(run.windows, *parts, strict=True)] for parts in each]

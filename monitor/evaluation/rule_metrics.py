@@ -20,7 +20,7 @@ from monitor.core.counts import BinCounts, Counts, pool
 from monitor.core.records import Comparison, Interval
 from monitor.evaluation.data import RuleInput, rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
-from monitor.evaluation.week_spread import measured_rows, weeks_of
+from monitor.evaluation.week_spread import BINNED, measured_rows, weeks_of
 from monitor.inference import levels
 from monitor.inference.alignment import Aligned, align, binned
 from monitor.inference.between_weeks import week_effect, worth_less
@@ -50,7 +50,6 @@ from monitor.inference.registered import largest_allowed as level_allowed
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.names import ECES, LEAST_ROWS_OF_ECE
 
-BINNED = ("ece", "mce")
 POWER = 0.8
 ACCEPTED_FALL = 1 / 6
 """The share of a decrease rule's threshold that does not count as a fall.
@@ -138,7 +137,7 @@ class RuleSample:
     def pair_by_week(self) -> tuple[BinCounts, BinCounts]:
         """The same, with as many effective rows in each bin as they are worth where weeks differ."""
         each = zip(self.pair, self.weeks_of_each, strict=True)
-        now, then = (worth_less(table, self.given.week_correlation, weeks) for table, weeks in each)
+        now, then = (worth_less(table, self.given.week.correlation, weeks) for table, weeks in each)
         return now, then
 
     @property
@@ -149,16 +148,21 @@ class RuleSample:
     @property
     def week_effects(self) -> tuple[float, float]:
         """By how much the variances of the window and of its baseline are larger than their rows alone make them."""
-        correlation = self.given.week_correlation
+        correlation = self.given.week.correlation
         if not correlation > 0:
             return 1.0, 1.0
-        if self.rule.measure == "mce":  # bin by bin: this is the mean
+        if self.rule.measure in BINNED:  # bin by bin: this is the mean
             each = zip(self.pair, self.pair_by_week, strict=True)
             now, then = (float(table.n_eff.sum() / worth.n_eff.sum()) for table, worth in each)
             return now, then
         rows = [measured_rows(self.rule.measure, counts) for counts in (self.counts, self.frozen)]
         now, then = (week_effect(correlation, *each) for each in zip(rows, self.weeks_of_each, strict=True))
         return now, then
+
+    @property
+    def between(self) -> float:
+        """How much weeks move the hit rates of the window against the baseline's (:func:`ece_increase_ps`)."""
+        return self.given.week.correlation * sum(1 / weeks for weeks in self.weeks_of_each)
 
     @property
     def minimum(self) -> int:
@@ -460,8 +464,8 @@ def _blocked(sample: RuleSample) -> dict[str, Any]:
 def _binned_increase_ps(samples: Sequence[RuleSample]) -> Sequence[float]:
     if samples[0].rule.measure == "mce":
         return mce_increase_ps([sample.pair_by_week for sample in samples])
-    pairs, effects = [sample.pair for sample in samples], [sample.week_effects for sample in samples]
-    return ece_increase_ps(pairs, confidence=samples[0].evaluation.confidence, effects=effects)
+    pairs, between = [sample.pair for sample in samples], [sample.between for sample in samples]
+    return ece_increase_ps(pairs, confidence=samples[0].evaluation.confidence, between=between)
 
 
 def _measured(
@@ -552,10 +556,12 @@ def _beside_expected(sample: RuleSample) -> tuple[float, bool]:
 def _plain_change_ps(samples: Sequence[RuleSample]) -> list[float | None]:
     """The p-values of a change of a metric without bins; of a fall, for one that is larger than it accepts."""
     rule = samples[0].rule
-    return [
+    found = [
         levels.change_p(each.metric, each.counts, each.frozen, effects=each.week_effects, **_direction(rule))
         for each in samples
     ]
+    each = zip(found, samples, strict=True)
+    return [None if p is None else sample.given.week.p_value(p) for p, sample in each]
 
 
 def _direction(rule: Rule) -> dict[str, Any]:
@@ -571,9 +577,9 @@ def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:
         if measure == "mce":
             return mce_increase_detectables([sample.pair_by_week for sample in samples], rate=rate, power=POWER)
         if measure == "ece":
-            pairs, effects = [sample.pair for sample in samples], [sample.week_effects for sample in samples]
+            pairs, between = [sample.pair for sample in samples], [sample.between for sample in samples]
             return ece_increase_detectables(
-                pairs, rate=rate, power=POWER, confidence=evaluation.confidence, effects=effects
+                pairs, rate=rate, power=POWER, confidence=evaluation.confidence, between=between
             )
     if rule.compares:
         return _detectable_changes(samples, rate)
@@ -588,7 +594,12 @@ def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:
 
 def _detectable_changes(samples: Sequence[RuleSample], rate: float) -> list[float | None]:
     arguments = [
-        (sample.metric, *levels.by_week(sample.counts, sample.frozen, sample.week_effects), rate) for sample in samples
+        (
+            sample.metric,
+            *levels.by_week(sample.counts, sample.frozen, sample.week_effects),
+            sample.given.week.rate(rate),
+        )
+        for sample in samples
     ]
     return [levels.detectable_change(*each, **_direction(samples[0].rule)) for each in arguments]
 

@@ -10,7 +10,7 @@ from monitor.core.counts import Counts
 from monitor.core.records import WHERES, WeekSpread, WeekSpreads, Where, spread_key
 from monitor.evaluation.data import rows_in
 from monitor.inference.alignment import binned
-from monitor.inference.between_weeks import correlations, spread_of, spread_of_eces, spread_of_gaps
+from monitor.inference.between_weeks import WeekCorrelation, correlations, spread_of, spread_of_gaps
 from monitor.inference.levels import law_of
 from monitor.inference.sampling import LogitArea
 from monitor.metrics.names import EXPECTED
@@ -19,8 +19,11 @@ from monitor.metrics.selective import OF_AUTOMATED
 
 Compared = tuple[str, Where]
 Spreads = dict[str | None, WeekSpread]
+BINNED = ("ece", "mce")
+GAPS = "mce"
+"""What the gaps of bins are kept as: they are what both calibration errors are made of."""
 ALWAYS: tuple[Compared, ...] = (
-    *((metric, where) for metric in ("ece", "mce") for where in WHERES),
+    *((GAPS, where) for where in WHERES),
     ("roc_auc", "all"),
     ("accuracy", "all"),
     ("automated_accuracy", "all"),
@@ -32,7 +35,12 @@ def compared_by(config: Config) -> tuple[Compared, ...]:
     """The metrics of counts, with their rows, whose spread is kept with a baseline."""
     rules = [(rule.measure, rule.where) for rule in config.rules if rule.test is None and rule.compares]
     own = [
-        each for each in rules if each[0] in METRICS and METRICS[each[0]].needs == "counts" and each[0] not in EXPECTED
+        each
+        for each in rules
+        if each[0] in METRICS
+        and METRICS[each[0]].needs == "counts"
+        and each[0] not in EXPECTED
+        and each[0] not in BINNED
     ]
     return tuple(dict.fromkeys([*ALWAYS, *own]))
 
@@ -45,9 +53,8 @@ def spreads_of(weeks: Sequence[Counts], edges: Edges, compared: Sequence[Compare
 
 def _spread(metric: str, where: Where, weeks: Sequence[Counts], edges: Edges) -> WeekSpread | None:
     parts = [part for week in weeks for part in [rows_in(where, week)] if part.w.any()]
-    if metric in ("ece", "mce"):
-        tables = [binned(part, edges[where]) for part in parts]
-        return (spread_of_eces if metric == "ece" else spread_of_gaps)(tables)
+    if metric == GAPS:
+        return spread_of_gaps([binned(part, edges[where]) for part in parts])
     laws = [(law_of(metric, part), measured_rows(metric, part)) for part in parts]
     seen = [(law, rows) for law, rows in laws if law is not None and rows > 0]
     # at the value found by all weeks would be better still, but few laws can say their variance at another value
@@ -67,11 +74,11 @@ def weeks_of(rule: Rule, baseline: Baseline | None) -> int:
 
 
 def spread_key_of(rule: Rule) -> str:
-    """The name of the spread that a rule uses; evidence on an ECE accumulates by signed gaps, as those of an MCE."""
-    return spread_key("mce" if rule.accumulates and rule.measure == "ece" else rule.measure, rule.where)
+    """The name of the spread that a rule uses: that of the gaps of all bins for a rule on calibration."""
+    return spread_key(GAPS if rule.measure in BINNED else rule.measure, rule.where)
 
 
-def correlations_for(rule: Rule, baselines: Mapping[str | None, Baseline]) -> Mapping[str | None, float]:
+def correlations_for(rule: Rule, baselines: Mapping[str | None, Baseline]) -> Mapping[str | None, WeekCorrelation]:
     """By label, the correlation of two rows of one week in what the rule compares with these baselines.
 
     The source as a whole (None) is no label among others: it borrows from none.

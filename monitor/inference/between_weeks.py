@@ -9,25 +9,29 @@ mean of k - 1 + rho (sum n - sum n^2 / sum n), which gives rho by the method of 
 k is small, so that the labels of a source borrow from each other: rho of all together, and of its own part of what a
 label differs from that as much as such parts are more than noise (credibility; Buhlmann & Straub 1970). It is never
 below 0: what is noise in Q then costs hardly any power, since twenty labels of eight weeks have 140 degrees of freedom.
+What is estimated from few weeks is uncertain: a change is compared with Student's t, whose degrees of freedom are a
+label's own over its own part (moderated t; Smyth 2004). Calibration has a correlation of all bins together, from as
+many degrees of freedom as bins times weeks.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
+from scipy.special import chdtri, ndtr, ndtri, stdtr, stdtrit
 
 from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import WeekSpread
-from monitor.inference.change import at_errors
-from monitor.inference.gaps import analytic_limits, stack
-from monitor.inference.merging import pool_bins
 
 K = TypeVar("K", bound=Hashable)
 FEWEST = 3
 """Fewer weeks than these say nothing of how weeks differ."""
+SURE = 0.9
+"""How sure it is that a correlation is at most so large, where evidence of many weeks adds up."""
 LEAST_HITS = 1.0
 """The n p (1 - p) of a bin in a mean week below which its differences are too skewed to be used."""
 
@@ -55,20 +59,6 @@ def _rows_between(n: Floats) -> float:
     return float(n.sum() - (n * n).sum() / n.sum())
 
 
-def spread_of_eces(weeks: Sequence[BinCounts]) -> WeekSpread | None:
-    """The spread of the plug-in ECEs of several weeks around what each would have under the ECE of all together."""
-    kept = [week for week in weeks if (week.w > 0).any()]
-    if len(kept) < FEWEST:
-        return None
-    _, point, _ = analytic_limits(stack([pool_bins(kept)]), 0.95)
-    tables, n = stack(kept), np.array([float(week.n_eff.sum()) for week in kept])
-    same = at_errors(tables, np.full((len(kept), 1), float(point[0])))
-    noise = np.sqrt(np.maximum(same.variance[:, 0], 1e-300))
-    statistic = float((((tables.plug_in - same.mean[:, 0]) / noise) ** 2).sum())
-    # that ECE is not fitted to the weeks as a mean is: nothing is taken off for it
-    return WeekSpread(statistic, float(len(kept)), _rows_between(n) * len(kept) / (len(kept) - 1), len(kept))
-
-
 def spread_of_gaps(weeks: Sequence[BinCounts]) -> WeekSpread | None:
     """The spread of the gaps of all bins together."""
     if len(weeks) < FEWEST:
@@ -87,12 +77,44 @@ def spread_of_gaps(weeks: Sequence[BinCounts]) -> WeekSpread | None:
     return WeekSpread(float(square[used].sum()), float(freedom[used].sum()), float(between[used].sum()), len(weeks))
 
 
-def correlations(spreads: Mapping[K, WeekSpread]) -> dict[K, float]:
+@dataclass(frozen=True, slots=True)
+class WeekCorrelation:
+    """The ``correlation`` of two rows of one week, and the degrees of ``freedom`` behind it."""
+
+    correlation: float = 0.0
+    freedom: float = math.inf
+
+    @property
+    def most(self) -> float:
+        """Its upper limit of :data:`SURE`, for evidence that adds up: there an error does so too."""
+        if not self.correlation > 0:
+            return 0.0
+        least = float(chdtri(self.freedom, SURE)) / self.freedom
+        return self.correlation / least
+
+    def p_value(self, p: float) -> float:
+        """The p-value by Student's t, of one by a normal law with a variance that this correlation is a part of.
+
+        >>> round(WeekCorrelation(0.001, 14.0).p_value(0.001), 4)
+        0.004
+        """
+        return float(stdtr(self.freedom, float(ndtri(p)))) if self.correlation > 0 else p
+
+    def rate(self, rate: float) -> float:
+        """The p-value of a normal law that :meth:`p_value` makes ``rate``."""
+        return float(ndtr(stdtrit(self.freedom, rate))) if self.correlation > 0 else rate
+
+
+ALIKE = WeekCorrelation()
+"""Of weeks that differ by no more than their rows."""
+
+
+def correlations(spreads: Mapping[K, WeekSpread]) -> dict[K, WeekCorrelation]:
     """The correlation of two rows of one week for each label of a source, at least 0.
 
     >>> found = correlations({label: WeekSpread(12.0, 7.0, 7000.0, 8) for label in ("billing", "sales")})
-    >>> {label: round(7_000 * rho, 6) for label, rho in found.items()}
-    {'billing': 5.0, 'sales': 5.0}
+    >>> {label: (round(7_000 * each.correlation, 6), each.freedom) for label, each in found.items()}
+    {'billing': (5.0, 14.0), 'sales': (5.0, 14.0)}
     """
     used = {label: each for label, each in spreads.items() if each.freedom > 0 and each.rows > 0}
     if not used:
@@ -106,8 +128,9 @@ def correlations(spreads: Mapping[K, WeekSpread]) -> dict[K, float]:
     relative, noise = statistic / freedom / expected, 2 / freedom
     excess = max(0.0, float(((relative - 1) ** 2 - noise).mean()))
     trust = excess / (excess + noise)
-    found = (expected * (1 + trust * (relative - 1)) - 1) / a_week
-    return dict(zip(used, np.maximum(found, 0.0).tolist(), strict=True))
+    found = np.maximum((expected * (1 + trust * (relative - 1)) - 1) / a_week, 0.0)
+    behind = 1 / np.maximum(trust / freedom, 1 / freedom.sum())
+    return {label: WeekCorrelation(*each) for label, *each in zip(used, found.tolist(), behind.tolist(), strict=True)}
 
 
 def week_effect(correlation: float, rows: float, weeks: float) -> float:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from monitor.core.counts import INDEPENDENT, BinCounts, Floats
+from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import Interval
 from monitor.inference.gaps import (
     ROUNDING,
@@ -63,7 +64,9 @@ def mover(e0: Interval, e1: Interval) -> tuple[float, float]:
     return float(change - down), float(change + up)
 
 
-Effects = tuple[float, float]
+SHIFTS = np.linspace(-5.0, 5.0, 21)
+LIKELY = np.exp(-(SHIFTS**2) / 2) / np.exp(-(SHIFTS**2) / 2).sum()
+"""Normal shifts of a week in standard deviations, (K,), and their weights: the trapezoidal rule over a normal one."""
 T = TypeVar("T", BinCounts, Pair)
 
 
@@ -81,29 +84,38 @@ def _has_rows(*tables: BinCounts) -> bool:
 
 
 def ece_increase_ps(
-    pairs: Sequence[Pair], *, confidence: float = 0.95, effects: Sequence[Effects] | None = None
+    pairs: Sequence[Pair], *, confidence: float = 0.95, between: Sequence[float] | None = None
 ) -> list[float]:
     """The p-values for "the true ECE is larger in the window than in its baseline" (same edges); 1 without rows.
 
     Each is the largest of three: the probability of a change in plug-in ECE at least as large as the observed one if
     both windows had the true ECE e, each with its own gaps moved until sum w g = e, where e is the baseline's lower
     limit, point or upper limit. It detects a rise that comes from traffic moving to where the model was always wrong.
-    ``effects`` say for each pair by how much the variances are larger than the rows make them, since weeks differ.
+
+    ``between`` says for each pair how much weeks differ: in the window the hit rate p of every bin has moved by the
+    same normal error times sqrt(between p (1 - p)), which is integrated out. An ECE is never below 0, so that such a
+    week has a larger one on average, and much larger ones sometimes, whatever the direction of the move.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> then = bin_counts(counts_from_rows([0.8] * 2000, [1] * 1600 + [0] * 400), (10000,))
     >>> now = bin_counts(counts_from_rows([0.8] * 1000, [1] * 700 + [0] * 300), (10000,))
     >>> [p < 0.0001 for p in ece_increase_ps([(now, then), (then, now)])]
     [True, False]
+    >>> [p < 0.0001 for p in ece_increase_ps([(now, then)], between=[0.05])]
+    [False]
     """
-    known = [INDEPENDENT] * len(pairs) if effects is None else effects
+    known = [0.0] * len(pairs) if between is None else between
 
     def p_values(with_rows: Sequence[Pair], places: Sequence[int]) -> Floats:
-        same = zip(same_errors(with_rows, confidence), (known[place] for place in places), strict=True)
-        tails = (tail(one.change, one.now.spread(now) - one.then.spread(then)) for one, (now, then) in same)
-        return np.array([each.max() for each in tails])
+        same = same_errors([(*pair, known[place]) for pair, place in zip(with_rows, places, strict=True)], confidence)
+        return np.array([chance(one.change, one.now - one.then).max() for one in same])
 
     return of_filled(pairs, p_values, 1.0)
+
+
+def chance(change: npt.ArrayLike, at: EceMoments) -> Floats:
+    """The probability of at least this change, (...,), by its moments at each of the shifts of a week, (..., K)."""
+    return np.asarray(tail(np.asarray(change)[..., None], at) @ LIKELY)
 
 
 def ece_rate_p(window: BinCounts, baseline: BinCounts, *, confidence: float = 0.95) -> float:
@@ -134,8 +146,8 @@ def _each_limits(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[
 class SameError:
     """Two windows under the same true ECE: each of ``error`` (3,), the baseline's lower limit, point and upper limit.
 
-    ``change`` is the observed change in plug-in ECE; ``then`` and ``now`` are the moments of the plug-in
-    ECE of baseline and window.
+    ``change`` is the observed change in plug-in ECE; ``then`` (3, 1) and ``now`` (3, K) are the moments of the plug-in
+    ECE of baseline and window, of the window at each shift of its week.
     """
 
     error: Floats
@@ -145,37 +157,50 @@ class SameError:
 
 
 @each_by_content
-def same_errors(pairs: Sequence[Pair], confidence: float) -> list[SameError]:
-    """Each pair of tables if both had the baseline's ECE, each with its own gaps; all tables must have rows."""
-    baselines = [(baseline,) for _, baseline in pairs]
+def same_errors(pairs: Sequence[tuple[BinCounts, BinCounts, float]], confidence: float) -> list[SameError]:
+    """Each pair of tables if both had the baseline's ECE, each with its own gaps; all tables must have rows.
+
+    The third of a pair is how much weeks differ (``between`` of :func:`ece_increase_ps`).
+    """
+    baselines = [(baseline,) for _, baseline, _ in pairs]
     limits, then = _each_limits(baselines, confidence), _each_at_limits(baselines, confidence)
-    windows = stack([window for window, _ in pairs])
-    now = at_errors(windows, np.stack(limits))
-    change = windows.plug_in - stack([baseline for _, baseline in pairs]).plug_in
+    windows, between = stack([window for window, _, _ in pairs]), np.array([each for _, _, each in pairs])
+    now = at_errors(windows, np.stack(limits), between)
+    change = windows.plug_in - stack([baseline for _, baseline, _ in pairs]).plug_in
     each = zip(limits, change.tolist(), then, _rows(now), strict=True)
     return [SameError(*one) for one in each]
 
 
 @each_by_content
 def _each_at_limits(tables: Sequence[tuple[BinCounts]], confidence: float) -> list[EceMoments]:
-    """Moments of each table's plug-in ECE if its true one were its own lower limit, point or upper limit."""
-    return _rows(at_errors(stack([table for (table,) in tables]), np.stack(_each_limits(tables, confidence))))
+    """Moments of each table's plug-in ECE if its true one were its own lower limit, point or upper limit; (3, 1)."""
+    limits = np.stack(_each_limits(tables, confidence))
+    at = at_errors(stack([table for (table,) in tables]), limits, np.zeros(len(tables)))
+    return _rows(at.of(lambda part: part[..., :1]))
 
 
 def _rows(at: EceMoments) -> list[EceMoments]:
     return [EceMoments(*each) for each in zip(at.mean, at.variance, at.third, strict=True)]
 
 
-def at_errors(tables: GapTables, error: Floats) -> EceMoments:
-    """Moments of each table's plug-in ECE if its true ECE were each of ``error`` (T, E): shape (T, E).
+def at_errors(tables: GapTables, error: Floats, between: Floats) -> EceMoments:
+    """Moments of each table's plug-in ECE if its true ECE were each of ``error`` (T, E): shape (T, E, K).
 
-    Where the gaps have no room for that ECE in their own directions, it is one in the others.
+    They are at each shift of a week, where weeks differ by ``between`` (T,). Where the gaps have no room for that ECE
+    in their own directions, it is one in the others.
     """
     repeated = each_at(tables, np.repeat(np.arange(len(error)), error.shape[1]))
     turned = (at_walls(repeated) < error.ravel() - ROUNDING)[:, None]
     repeated = replace(repeated, sign=np.where(turned, farther(repeated.score), repeated.sign))
-    found = exact_moments(repeated, hypothetical(repeated, position_of(repeated, error.ravel())))[0]
-    return found.of(lambda part: part.reshape(error.shape))
+    rate = hypothetical(repeated, position_of(repeated, error.ravel()))
+    by = np.repeat(between, error.shape[1])[:, None]
+    place = np.arange(by.size * len(SHIFTS)).reshape(-1, len(SHIFTS))
+    # weeks that do not differ are computed once
+    needed, back = np.unique(np.where(by > 0, place, place[:, :1]), return_inverse=True)
+    row, shift = np.divmod(needed, len(SHIFTS))
+    moved = rate[row] + SHIFTS[shift, None] * np.sqrt(by[row] * rate[row] * (1 - rate[row]))
+    found = exact_moments(each_at(repeated, row), np.clip(moved, 0.0, 1.0))[0]
+    return found.of(lambda part: part[back].reshape(*error.shape, len(SHIFTS)))
 
 
 def mce_increase_ps(pairs: Sequence[Pair]) -> list[float]:

@@ -13,8 +13,18 @@ from functools import partial
 
 import numpy as np
 
-from monitor.core.counts import INDEPENDENT, BinCounts, Bools, Floats, Ints
-from monitor.inference.change import Effects, Side, at_errors, at_level, of_filled, p_above, p_below, same_errors
+from monitor.core.counts import BinCounts, Bools, Floats, Ints
+from monitor.inference.change import (
+    LIKELY,
+    Side,
+    at_errors,
+    at_level,
+    chance,
+    of_filled,
+    p_above,
+    p_below,
+    same_errors,
+)
 from monitor.inference.gaps import (
     ROUNDING,
     EceMoments,
@@ -40,17 +50,24 @@ def _known(found: Sequence[float]) -> list[float | None]:
     return [None if math.isnan(number) else number for number in found]
 
 
-def _exceeded(at: EceMoments, probability: float) -> Floats:
+def _exceeded(at: EceMoments, probability: float, chance_of: Callable[[Floats, EceMoments], Floats] = tail) -> Floats:
     """The plug-in value (or change) that is exceeded with this probability; shape (T,)."""
-    up = probability < 0.5
+    up, (mean, sd) = probability < 0.5, _overall(at)
 
     def short(distance: Floats, which: Ints) -> Floats:
-        some = each_at(at, which)
-        reached = tail(some.mean + (distance if up else -distance), some)
+        reached = chance_of(mean[which] + (distance if up else -distance), each_at(at, which))
         return 1 - reached if up else reached
 
-    distance = smallest(short, max(probability, 1 - probability), np.sqrt(at.variance) + ROUNDING)
-    return at.mean + (distance if up else -distance)
+    distance = smallest(short, max(probability, 1 - probability), sd + ROUNDING)
+    return mean + (distance if up else -distance)
+
+
+def _overall(at: EceMoments) -> tuple[Floats, Floats]:
+    """Mean and standard deviation, each of shape (T,), over all shifts of a week where the moments are of each."""
+    if at.mean.ndim == 1:
+        return at.mean, np.sqrt(at.variance)
+    mean = at.mean @ LIKELY
+    return mean, np.sqrt(at.variance @ LIKELY + (at.mean - mean[:, None]) ** 2 @ LIKELY)
 
 
 def ece_increase_detectables(
@@ -59,7 +76,7 @@ def ece_increase_detectables(
     rate: float,
     power: float = 0.8,
     confidence: float = 0.95,
-    effects: Sequence[Effects] | None = None,
+    between: Sequence[float] | None = None,
 ) -> list[float | None]:
     """The smallest rises of the ECE over the baseline's point that ``ece_increase_ps`` would see.
 
@@ -74,7 +91,7 @@ def ece_increase_detectables(
     [0.04]
     """
 
-    known = np.array([INDEPENDENT] * len(pairs) if effects is None else effects)
+    known = np.array([0.0] * len(pairs) if between is None else between)
 
     def rises(with_rows: Sequence[Pair], places: Sequence[int]) -> Floats:
         def asked(windows: Sequence[BinCounts], rows: Sequence[int]) -> tuple[Floats, Floats]:
@@ -87,21 +104,18 @@ def ece_increase_detectables(
 
 
 def _ece_rises(
-    pairs: Sequence[Pair], rate: float, power: float, confidence: float, effects: Floats
+    pairs: Sequence[Pair], rate: float, power: float, confidence: float, between: Floats
 ) -> tuple[Floats, Floats]:
-    """The smallest rises that are seen, and those at which the gaps of a window reach hit rates of 0 and 1; (T,).
-
-    ``effects`` (T, 2) are those of windows and baselines on their variances.
-    """
-    same = same_errors(pairs, confidence)
-    then = _of_points([each.then for each in same]).spread(effects[:, 1])
-    now = _of_points([each.now for each in same]).spread(effects[:, 0])
-    critical, start = _exceeded(now - then, rate), np.array([float(each.error[1]) for each in same])
-    windows = stack([window for window, _ in pairs])
+    """The smallest rises that are seen, and those at which the gaps of a window reach hit rates of 0 and 1; (T,)."""
+    same = same_errors([(*pair, each) for pair, each in zip(pairs, between.tolist(), strict=True)], confidence)
+    then, now = (_of_points([getattr(each, side) for each in same]) for side in ("then", "now"))
+    at, start = now - then, np.array([float(each.error[1]) for each in same])
+    critical, windows = _exceeded(at, rate, chance), stack([window for window, _ in pairs])
 
     def seen(rise: Floats, which: Ints) -> Floats:
-        at = _at(each_at(windows, which), start[which] + rise).spread(effects[which, 0])
-        return tail(critical[which], at - each_at(then, which))
+        error = (start[which] + rise)[:, None]
+        risen = at_errors(each_at(windows, which), error, between[which]).of(lambda part: part[:, 0])
+        return chance(critical[which], risen - each_at(then, which))
 
     return smallest(seen, power, 2 * windows.noise), at_walls(windows) - start
 
@@ -134,7 +148,7 @@ def with_room(bins: BinCounts) -> BinCounts:
 
 def _at(tables: GapTables, error: Floats) -> EceMoments:
     """The moments of the plug-in ECE of each table if its true ECE were ``error`` (T,)."""
-    return at_errors(tables, error[:, None]).of(lambda part: part[:, 0])
+    return at_errors(tables, error[:, None], np.zeros(len(error))).of(lambda part: part[:, 0, 0])
 
 
 def _of_points(parts: Sequence[EceMoments]) -> EceMoments:

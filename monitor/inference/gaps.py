@@ -127,10 +127,6 @@ class EceMoments:
         """The moments of the difference of two independent plug-in ECEs."""
         return EceMoments(self.mean - other.mean, self.variance + other.variance, self.third - other.third)
 
-    def spread(self, effect: float | Floats) -> EceMoments:
-        """The moments with ``effect`` times the variance around the same mean, and the same skewness."""
-        return EceMoments(self.mean, self.variance * effect, self.third * effect**1.5)
-
     def of(self, change: Callable[[Floats], Floats]) -> EceMoments:
         """The moments with ``change`` applied to each array, which reshapes it or takes a part."""
         return EceMoments(change(self.mean), change(self.variance), change(self.third))

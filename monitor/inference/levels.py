@@ -17,7 +17,6 @@ from scipy.special import ndtr, ndtri, stdtrit
 
 from monitor.core.counts import INDEPENDENT, Counts
 from monitor.core.records import Interval
-from monitor.inference.change import Effects
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, OfMoments, Proportion, Ranking
@@ -38,6 +37,7 @@ from monitor.metrics.discrimination import (
 if TYPE_CHECKING:
     from monitor.inference.before_truth import Either
 
+Effects = tuple[float, float]
 Law = Proportion | FScore | Mean | Ranking | LogitArea | Spread | WeightedShare
 MeasuredLaw: TypeAlias = "Law | Either"
 """What a value, its limits and a level are judged by: a law, or several of which one holds."""

@@ -45,7 +45,7 @@ def test_the_level_of_a_fall_holds_between_weeks_that_differ_and_does_not_withou
         for label in range(20):
             then = counts_from_rows([0.9] * WEEKS * ROWS, np.arange(WEEKS * ROWS) < hits[label].sum())
             window = counts_from_rows([0.9] * ROWS, np.arange(ROWS) < now[label])
-            rho = known[label]
+            rho = known[label].correlation
             effects = week_effect(rho, ROWS, 1), week_effect(rho, WEEKS * ROWS, WEEKS)
             tests = (decrease_test("accuracy", window, then, 0.95, effects=each) for each in ((1.0, 1.0), effects))
             rejected += [(test.p_value or 1.0) < alpha for test in tests]

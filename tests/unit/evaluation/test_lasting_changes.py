@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import numpy.typing as npt
 import pytest
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
 from monitor.config.model import AutomationConfig, Config, Rule, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
@@ -97,7 +97,8 @@ def test_the_evidence_on_an_accuracy_is_that_of_rows_which_promise_the_accuracy_
     worse = [rate - 0.05 if rate > 0.5 else rate + 0.035 for rate in CALIBRATED]
     weeks = [drawn(rng, worse, 500) for _ in range(4)]
     base = replace(pinned(then, ACCURACY), weeks={"accuracy all": WeekSpread(10.5, 7.0, 14_000.0, PINNED)})
-    rho = 3.5 / 14_000  # by its definition: what Q exceeds its mean by, for each unit of correlation
+    # by its definition: what Q exceeds its mean by, for each unit of correlation; and its upper limit of 90%
+    rho = 3.5 / 14_000 * 7 / chi2.ppf(0.1, 7)
     kept = accuracy_of(pool(then))
     spread = kept * (1 - kept) / 16_000 * (1 + rho * 16_000 / PINNED)
     margin = 0.03 / 6 + norm.ppf(0.95) * spread**0.5
