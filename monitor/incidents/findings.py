@@ -137,9 +137,7 @@ def _stopped_lately(diagnosis: Diagnosis) -> bool:
     notes, window = diagnosis.notes, diagnosis.window
     if diagnosis.label is None or window.schedule != "weekly" or (notes.usual_rows or 0) < USUAL or not notes.last_rows:
         return False
-    year, number = notes.last_rows.split("-W")
-    last = datetime.fromisocalendar(int(year), int(number), 1).date()
-    return window.start.date() - last <= 2 * NOT_SEEN
+    return window.start.date() - days_of(notes.last_rows)[0] <= 2 * NOT_SEEN
 
 
 def gone(

@@ -16,7 +16,6 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Literal, TypeAlias, get_args
 
 Scope: TypeAlias = Literal["read", "disable", "enable", "annotate"]
@@ -114,17 +113,13 @@ def entry_of(entries: Sequence[Entry], token: str) -> Entry | None:
 
 
 class TokensFile:
-    """The file of tokens, read at every request (it is small) and parsed when it has changed.
+    """The file of tokens, read at every request: it is small.
 
     A revoked token ends with the next request; a broken file refuses everything until it is fixed.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock = Lock()
-        self._seen: bytes | None = None
-        self._entries: tuple[Entry, ...] = ()
-        self._broken: str | None = None
 
     def entries(self) -> tuple[Entry, ...]:
         """The tokens as they are now. Raises :class:`TokensBroken`."""
@@ -133,13 +128,14 @@ class TokensFile:
                 content = file.read(LARGEST_FILE + 1)
         except OSError as error:
             raise TokensBroken(f"{self.path}: cannot be read: {error.strerror}") from error
-        with self._lock:
-            if content != self._seen:
-                self._entries, self._broken = self._parsed(content)
-                self._seen = content
-            if self._broken is not None:
-                raise TokensBroken(self._broken)
-            return self._entries
+        if len(content) > LARGEST_FILE:
+            raise TokensBroken(f"{self.path}: is larger than {LARGEST_FILE:,} bytes")
+        try:
+            return parse(content.decode("utf-8-sig"))
+        except UnicodeDecodeError:
+            raise TokensBroken(f"{self.path}: is not UTF-8 text") from None
+        except TokensBroken as broken:
+            raise TokensBroken(f"{self.path}: {broken}") from None
 
     def warning(self) -> str | None:
         """The warning that everybody may read or write the file; None if only its owner may. Raises OSError."""
@@ -166,16 +162,6 @@ class TokensFile:
         except OSError as error:
             raise TokensBroken(f"{self.path}: cannot be written: {error.strerror}") from error
         return token
-
-    def _parsed(self, content: bytes) -> tuple[tuple[Entry, ...], str | None]:
-        if len(content) > LARGEST_FILE:
-            return (), f"{self.path}: is larger than {LARGEST_FILE:,} bytes"
-        try:
-            return parse(content.decode("utf-8-sig")), None
-        except UnicodeDecodeError:
-            return (), f"{self.path}: is not UTF-8 text"
-        except TokensBroken as broken:
-            return (), f"{self.path}: {broken}"
 
 
 def _append(file: int, line: str) -> None:

@@ -15,18 +15,19 @@ from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.slack.blocks import (
     DONE,
     EMOJI,
-    IncidentFace,
     Payload,
     cut,
     escape,
     hashed,
     link,
+    message_of,
     post_of,
     reply_of,
     with_code,
 )
 from monitor.alerting.slack.links import Links
 from monitor.automation.state import GateReason, allowed_of_each
+from monitor.config.model import Route
 from monitor.core.records import Identity, Incident, SwitchState
 from monitor.core.redaction import without_secrets
 from monitor.core.wording import clean, count_of, duration, moment
@@ -121,12 +122,13 @@ def ended_leases(switches: Iterable[SwitchState], now: datetime, identity: Ident
     )
 
 
-def shown(story: MonitorStory, incident: Incident, links: Links) -> IncidentFace:
-    """What the message of the monitor's incident shows."""
+def message_of_monitor(story: MonitorStory, incident: Incident, route: Route, id: str, links: Links) -> Payload:
+    """The living message of the monitor's incident."""
     title = story.title(incident)
     footer = f"since {moment(incident.opened_at)} · incident `{incident.id[:8]}` · as of {moment(story.as_of)}"
     if not incident.is_open:
-        return IncidentFace(title, escape(title), (_was(story, incident), _automation_after(story)), footer)
+        over = _was(story, incident), _automation_after(story)
+        return message_of(incident, route, id, top=title, push=escape(title), paragraphs=over, footer=footer)
     do = [with_code(each) for each in _to_do(story.issues)][:TO_DO]
     listed = do[0] if len(do) == 1 else "".join(f"\n• {each}" for each in do)
     state = _state(story, incident)
@@ -137,7 +139,8 @@ def shown(story: MonitorStory, incident: Incident, links: Links) -> IncidentFace
         f"*{escape(state)}*" if state else "",
     )
     push = f"{escape(title)}: {' '.join(escape(redacted(issue.text)) for issue in story.issues[:SHOWN])}"
-    return IncidentFace(title, push, parts, footer, () if story.answers_buttons else None)
+    buttons = () if story.answers_buttons else None
+    return message_of(incident, route, id, top=title, push=push, paragraphs=parts, footer=footer, buttons=buttons)
 
 
 def news(

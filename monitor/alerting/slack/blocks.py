@@ -11,10 +11,10 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+from monitor.config.model import Route
 from monitor.core.records import Incident, Severity
 from monitor.core.wording import clean
 
@@ -159,27 +159,27 @@ def metadata(id: str, change: str | None) -> dict[str, Any]:
     return {"event_type": EVENT_TYPE, "event_payload": named}
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentFace:
-    """What a message about an incident shows: its header, the text of a notification, paragraphs, the small print.
+def message_of(
+    incident: Incident,
+    route: Route,
+    id: str,
+    *,
+    top: str,
+    push: str,
+    paragraphs: Sequence[str],
+    footer: str,
+    buttons: Sequence[Block] | None = (),
+) -> Payload:
+    """The living message of an incident, as it is now. It mentions people as long as nobody has taken the incident.
 
-    ``buttons`` are those beside acknowledge and silence; None: a press of a button would not be answered.
+    ``push`` is the text of a notification. ``buttons`` are those beside acknowledge and silence; None: a press of a
+    button would not be answered.
     """
-
-    top: str
-    push: str
-    paragraphs: tuple[str, ...]
-    footer: str
-    buttons: tuple[Block, ...] | None = ()
-
-
-def message_of(shown: IncidentFace, incident: Incident, channel: str, mention: str | None, id: str) -> Payload:
-    """The living message of an incident, as it is now. It mentions people as long as nobody has taken the incident."""
     over = not incident.is_open
     made = post_of(
-        channel, f"{DONE} {shown.top}" if over else shown.top, shown.paragraphs, id, footer=shown.footer,
-        buttons=[] if over or shown.buttons is None else [incident_buttons(incident, *shown.buttons)],
-        push=shown.push, mention=mention if incident.state == "open" else None,
+        route.channel, f"{DONE} {top}" if over else top, paragraphs, id, footer=footer, push=push,
+        buttons=[] if over or buttons is None else [incident_buttons(incident, *buttons)],
+        mention=route.mention if incident.state == "open" else None,
     )  # fmt: skip
     return made | {"incidents": [incident.id]}  # stored with the message, not sent
 

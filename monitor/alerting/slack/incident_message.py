@@ -9,13 +9,11 @@ from __future__ import annotations
 import base64
 from typing import Any, TypeAlias
 
-from monitor.alerting.health.message import MonitorStory
-from monitor.alerting.health.message import shown as of_issues
+from monitor.alerting.health.message import MonitorStory, message_of_monitor
 from monitor.alerting.slack.blocks import (
     DONE,
     EMOJI,
     Block,
-    IncidentFace,
     Payload,
     button,
     escape,
@@ -48,28 +46,21 @@ def incident_message(
 
     Its id is the same for each composition; ``again``: why it is posted once more.
     """
-    shown = _shown(story, incident, links) if isinstance(story, LabelStory) else of_issues(story, incident, links)
-    made = message_of(shown, incident, route.channel, route.mention, hashed("incident", incident.id, again))
-    return made | _beside(story, incident)
-
-
-def _beside(story: Story, incident: Incident) -> Payload:
-    """What is stored with a message, and not sent."""
+    id = hashed("incident", incident.id, again)
     if not isinstance(story, LabelStory):
-        return {"stages": story.stages}
-    return {"window": window_of(incident)}
+        return message_of_monitor(story, incident, route, id, links) | {"stages": story.stages}
+    title = title_of(story, incident)
+    made = message_of(
+        incident, route, id, top=plain(title), footer=_footer(story, incident, links),
+        push=" ".join(part for part in (escape(f"{title}{story.known}."), _automation(story)) if part),
+        paragraphs=("\n".join(_lines(story, incident)),), buttons=_buttons(story, incident),
+    )  # fmt: skip
+    return made | {"window": window_of(incident)}  # stored with the message, not sent
 
 
 def window_of(incident: Incident) -> list[str]:
     """The window that a message is about, which is stored with it."""
     return ["weekly" if "-W" in incident.window else "daily", incident.window]
-
-
-def _shown(story: LabelStory, incident: Incident, links: Links) -> IncidentFace:
-    title = title_of(story, incident)
-    push = " ".join(part for part in (escape(f"{title}{story.known}."), _automation(story)) if part)
-    text, footer = "\n".join(_lines(story, incident)), _footer(story, incident, links)
-    return IncidentFace(plain(title), push, (text,), footer, _buttons(story, incident))
 
 
 def _lines(story: LabelStory, incident: Incident) -> list[str]:

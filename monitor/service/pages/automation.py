@@ -43,21 +43,13 @@ def make(context: PageContext) -> PageContent:
         "shows_until": lambda event: _shows_until(context, event),
         "costs": any(work.priced or work.spared for work in months.values()), "changes": changes[:CHANGES_SHOWN],
         "more_changes": max(0, len(changes) - CHANGES_SHOWN), "has_switch": source in context.config.sources,
-        "enable": context.choice("switch", ("disable", "enable"), _likely(lines, source, label)) == "enable",
+        "enable": context.choice("switch", ("disable", "enable"), "disable") == "enable",
     }  # fmt: skip
     tables = {
         "months": lambda: _work_table(months),
         "changes": lambda: _changes_table(changes),
     }
     return PageContent("automation.html.j2", "Automation", values, tables)
-
-
-def _likely(lines: Sequence[SwitchTableRow], source: str, label: str) -> str:
-    """The likely choice in the form of a switch: the opposite of its present state."""
-    is_on = any(
-        line.story.allowed for line in lines if (line.switch.source, line.switch.label or "") == (source, label)
-    )
-    return "disable" if is_on or not label else "enable"
 
 
 def _switches(context: PageContext) -> list[SwitchTableRow]:

@@ -33,11 +33,11 @@ _VERSION = "version:"
 
 @dataclass(frozen=True, slots=True)
 class ComparedSide:
-    """One side: a week, or the weeks of a model ``version``; of one ``segment``, or all rows."""
+    """One side: a week, or the weeks of a model ``version``, of its ``segment`` where estimates are made for it."""
 
     name: str
     windows: tuple[Window, ...]
-    segment: tuple[str, str] | None
+    segment: tuple[str, str] | None = None
     version: str = ""
 
 
@@ -60,7 +60,7 @@ class Comparing:
                 found.setdefault(version, []).append(at[start])
         return found
 
-    def side(self, text: str, segment: tuple[str, str] | None) -> ComparedSide:
+    def side(self, text: str) -> ComparedSide:
         """A side by its name. Raises RequestRefused for what the history does not have."""
         if text.startswith(_VERSION):
             version = text.removeprefix(_VERSION)
@@ -68,9 +68,8 @@ class Comparing:
             if not windows:
                 raise RequestRefused(ProblemReason.REQUEST_INVALID, "no week of this source has rows of that version")
             name = f"version {version} ({windows[-1].name} to {windows[0].name})"
-            part = ("model_version", version) if self.has_versions else segment
-            return ComparedSide(name, windows, part, version)
-        return ComparedSide(text, (self.context.week_named(text),), segment)
+            return ComparedSide(name, windows, ("model_version", version) if self.has_versions else None, version)
+        return ComparedSide(text, (self.context.week_named(text),))
 
     def measured(self, side: ComparedSide, labels: Sequence[str | None]) -> dict[SideKey, Measured]:
         """The numbers of one side."""
@@ -120,8 +119,7 @@ def make(context: PageContext) -> PageContent:
         "weeks": [window.name for window in windows], "versions": list(reader.versions),
         "found": found[:ROWS_SHOWN],
         "hidden": max(0, len(found) - ROWS_SHOWN), "significant": sum(each.significant for each in found),
-        "curves": _curves(reader, a, b, label) if label else None, "segment": context.text("segment"),
-        "segments": _segments(reader, labels), "removed": _removed_weeks(reader, a, b),
+        "curves": _curves(reader, a, b, label) if label else None, "removed": _removed_weeks(reader, a, b),
     }  # fmt: skip
     return PageContent("compare.html.j2", "Compare", values, {"differences": lambda: _table(source, found)})
 
@@ -130,19 +128,7 @@ def _sides(reader: Comparing) -> tuple[ComparedSide, ComparedSide]:
     """The two requested sides; without names, the newest week and the one before it."""
     names = [window.name for window in reader.windows]
     first, second = reader.context.text("a") or names[min(1, len(names) - 1)], reader.context.text("b") or names[0]
-    column, given, value = reader.context.text("segment").partition("=")
-    segment = (column, value) if given else None
-    return reader.side(first, segment), reader.side(second, segment)
-
-
-def _segments(reader: Comparing, labels: Sequence[str | None]) -> list[str]:
-    """The segments to choose from: those of the first label in the newest week."""
-    some, newest = [label for label in labels if label][:1], [reader.windows[0].start]
-    rows = reader.context.store.grid_numbers(
-        newest, reader.source, some, [("ece", "all")], schedule="weekly", segments=True
-    )
-    segments = [row.segment for row in rows if row.segment is not None]
-    return sorted(f"{column}={value}" for column, value in segments if column != "model_version")
+    return reader.side(first), reader.side(second)
 
 
 def _removed_weeks(reader: Comparing, a: ComparedSide, b: ComparedSide) -> list[str]:
@@ -177,4 +163,4 @@ def _table(source: str, found: Iterable[SideDifference]) -> Table:
     )  # fmt: skip
 
 
-PAGE = Page("/compare", make, nav="Compare", query=frozenset({"a", "b", "source", "label", "segment"}))
+PAGE = Page("/compare", make, nav="Compare", query=frozenset({"a", "b", "source", "label"}))

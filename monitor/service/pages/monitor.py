@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import timedelta
 from importlib import metadata
 from typing import Any
@@ -20,7 +20,7 @@ def make(context: PageContext) -> PageContent:
     """The last weeks of the monitor's own work."""
     weeks, now, store = SPANS[context.choice("weeks", SPANS, "13")], context.now, context.store
     since = now - timedelta(weeks=weeks)
-    runs = _by_run(row for row in store.runs(limit=8 * weeks + 8, until=now) if row["window_start"] >= since)
+    runs = [row for row in store.runs(limit=8 * weeks + 8, until=now) if row["window_start"] >= since]
     readings = store.readings_seen(since, now)
     failed = [row for row in readings if row["state"] != "ok"]
     waiting = [d for d in store.undelivered(now - timedelta(days=7)) if d.state != "sent"]
@@ -28,7 +28,8 @@ def make(context: PageContext) -> PageContent:
     records = observed(store, context.config, now, of_replica=True, has_buttons=has_buttons)
     values = {
         "runs": runs[:ROWS_SHOWN], "hidden": max(0, len(runs) - ROWS_SHOWN), "took": took,
-        "readings": _latest(readings), "failed": failed[:ROWS_SHOWN], "rejected": store.rejected_by_reason(since, now),
+        "readings": {(row["source"], row["schedule"]): row for row in reversed(readings)}.values(),
+        "failed": failed[:ROWS_SHOWN], "rejected": store.rejected_by_reason(since, now),
         "waiting": waiting[:ROWS_SHOWN], "more_waiting": max(0, len(waiting) - ROWS_SHOWN),
         "deliveries": store.delivery_counts(),
         "issues": findings(records, now), "ever_run": records.since is not None, "never_run": NEVER_RUN,
@@ -38,25 +39,9 @@ def make(context: PageContext) -> PageContent:
     return PageContent("monitor.html.j2", "Monitor", values)
 
 
-def _by_run(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The rows of sources that were run together as one, with their names; in the order of ``rows``."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for row in rows:
-        found.setdefault(row["run"], []).append(row)
-    return [{**together[0], "sources": ", ".join(row["source"] for row in together)} for together in found.values()]
-
-
 def took(run: Mapping[str, Any]) -> timedelta | None:
     """How long a run took; None while it runs."""
     return None if run["finished_at"] is None else run["finished_at"] - run["started_at"]
-
-
-def _latest(readings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The newest reading of each schedule and source; ``readings`` come newest first."""
-    found: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for row in readings:
-        found.setdefault((row["schedule"], row["source"]), row)
-    return list(found.values())
 
 
 def _versions(context: PageContext, identity: Any) -> list[tuple[str, str]]:
