@@ -92,11 +92,8 @@ def switch_story(
     elif found.reason == GateReason.CLOCK_BEHIND:
         # the reason in full has the time in it
         story = SwitchStory(f"Automation is off: {CLOCK_IS_BEHIND}", "off", enable_helps=False)
-    elif whole is not None and whole.state not in ("never_set", "on"):
+    elif whole is not None and found.reason == GateReason.SOURCE_OFF:
         about = None  # the enable of a label would not open it
-        story = SwitchStory(f"Automation is off for all of {clean(state.source)}{_since_and_why(whole, None)}")
-    elif whole is not None and _is_closed(whole, now):
-        about = None
         story = SwitchStory(_off(whole).words.replace("is off", f"is off for all of {clean(state.source)}", 1))
     else:
         story = _off(state, off_since)
@@ -105,12 +102,6 @@ def switch_story(
         blocked=found.blocked, segments=found.segments, acts_from=None if proved is None else proved.score,
         command=command_for(state.source, about, enable=not found.allowed),
     )  # fmt: skip
-
-
-def _is_closed(whole: SwitchState, now: datetime) -> bool:
-    """Whether an enable of a whole source against the evidence has ended."""
-    ended = whole.lease_until is None or whole.lease_until <= now
-    return whole.state == "on" and whole.verdict is not None and ended
 
 
 def _off(state: SwitchState, off_since: datetime | None = None) -> SwitchStory:

@@ -119,7 +119,7 @@ def make(context: PageContext) -> PageContent:
         "weeks": [window.name for window in windows], "versions": list(reader.versions),
         "found": found[:ROWS_SHOWN],
         "hidden": max(0, len(found) - ROWS_SHOWN), "significant": sum(each.significant for each in found),
-        "curves": _curves(reader, a, b, label) if label else None, "removed": _removed_weeks(reader, a, b),
+        "curves": _curves(reader, a, b, label) if label else None,
     }  # fmt: skip
     return PageContent("compare.html.j2", "Compare", values, {"differences": lambda: _table(source, found)})
 
@@ -129,14 +129,6 @@ def _sides(reader: Comparing) -> tuple[ComparedSide, ComparedSide]:
     names = [window.name for window in reader.windows]
     first, second = reader.context.text("a") or names[min(1, len(names) - 1)], reader.context.text("b") or names[0]
     return reader.side(first), reader.side(second)
-
-
-def _removed_weeks(reader: Comparing, a: ComparedSide, b: ComparedSide) -> list[str]:
-    """The weeks of both sides whose estimates of segments were removed, where segments are compared."""
-    until = reader.context.store.removed_until("weekly")
-    sides = [side for side in (a, b) if side.segment]
-    found = {w for side in sides for w in side.windows if until is not None and w.start <= until}
-    return [window.name for window in sorted(found) if reader.context.store.is_removed(window)]
 
 
 def _curves(reader: Comparing, a: ComparedSide, b: ComparedSide, label: str) -> Any:

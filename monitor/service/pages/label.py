@@ -70,7 +70,6 @@ def make(context: PageContext) -> PageContent:
         "segments": _segments(history), "shifts": history.shifts[0], "shift_sentence": shift_sentence(*history.shifts),
         "shifted": [each.result for each in history.shifts[1]], "drift": history.drift,
         "before_truth": sentence(e for e in history.estimates if e.subject == subject), "truths": _truths(history),
-        "removed": counts is None and history.counts_removed,
         "from_scores": [] if counts is None else from_scores(counts, [automate_at]),
     }  # fmt: skip
     return PageContent("label.html.j2", subject.name, values, {"trend": lambda: _trend_table(history.trends)})

@@ -14,7 +14,6 @@ from monitor.core.counts import Counts
 from monitor.core.page_paths import drift_file, drift_path
 from monitor.core.records import Estimate, ShiftResult, Subject, Verdict, Where, Window
 from monitor.evaluation.shift.findings import ShiftFinding, findings
-from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
 from monitor.metrics.registry import METRICS
 from monitor.report.compared_baseline import ComparedBaseline, compared_baseline
@@ -131,12 +130,6 @@ class LabelHistory:
     def _counts(self, window: Window) -> Counts | None:
         found = self.store.counts_of("weekly", window.start, *self.about)
         return found if found is not None and found.rows else None
-
-    @property
-    def counts_removed(self) -> bool:
-        """Whether the counts of the week shown were removed because they are old."""
-        reading = self.store.load_reading("weekly", self.week.start, self.subject.source)
-        return reading is not None and reading.state == COUNTS_REMOVED
 
     @cached_property
     def other(self) -> tuple[str, Counts | None]:
