@@ -81,11 +81,9 @@ def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: dateti
     return sum((until - since for since, until in _on(events, key, start, end)), timedelta()) / (end - start)
 
 
-def off_since(
-    events: Mapping[Key, Sequence[SwitchEvent]], key: Key, now: datetime, *, since: datetime | None = None
-) -> datetime | None:
-    """Since when a label that is off now has been off; None if it was never on, or not on since ``since``."""
-    spans = _on(events, key, since or datetime.min.replace(tzinfo=UTC), now)
+def off_since(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, now: datetime) -> datetime | None:
+    """Since when a label that is off now has been off; None if it was never on."""
+    spans = _on(events, key, datetime.min.replace(tzinfo=UTC), now)
     return spans[-1][1] if spans else None
 
 

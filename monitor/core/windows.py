@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
-from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from monitor.core.records import Schedule, Window, WrongRequest
@@ -170,10 +169,10 @@ def with_gaps(found: Iterable[Window]) -> list[Window]:
     >>> [each.name for each in with_gaps([day("2026-12-05", utc), day("2026-12-02", utc)])]
     ['2026-12-02', '2026-12-03', '2026-12-04', '2026-12-05']
     """
-    known = sorted(set(found))
-    utc = ZoneInfo("UTC")
-    ends = [(named(a.schedule, a.name, utc), named(b.schedule, b.name, utc)) for a, b in pairwise(known)]
-    return sorted([*known, *(gap for a, b in ends for gap in span(a, b, utc)[1:-1])])
+    known = sorted(found)
+    by_name, utc = {each.name: each for each in known}, ZoneInfo("UTC")
+    ends = (named(each.schedule, each.name, utc) for each in (known[0], known[-1]))
+    return [by_name.get(each.name, each) for each in span(*ends, utc)]
 
 
 def before(window: Window, count: int, zone: ZoneInfo) -> list[Window]:

@@ -22,7 +22,6 @@ from monitor.story.window import urgency
 
 _T = TypeVar("_T")
 BACK = timedelta(weeks=53)
-EVENTS_BACK = timedelta(weeks=26)
 WITHIN = timedelta(weeks=1)
 """A past week is told as of the end of its run, at most so long after it: of one that was read again, the first."""
 LOOKS_BACK = timedelta(weeks=12)
@@ -167,7 +166,7 @@ class Teller:
     def _state(self, source: str, label: str | None) -> SwitchState:
         if self.until is None:
             return self._switches().get((source, label), SwitchState(source, label))
-        events = self._events(source, label, None).get((source, label), ())
+        events = self._events(source, label).get((source, label), ())
         return switch_as_of(events, self.now, source=source, label=label)
 
     def _identity(self) -> Identity:
@@ -182,15 +181,13 @@ class Teller:
         return self._once("switches", make=read)
 
     def _off_since(self, source: str, label: str | None) -> datetime | None:
-        """Since when the switch is off, from the events of half a year, else from all events."""
-        now, recent = self.now, self.now - EVENTS_BACK
-        found = off_since(self._events(source, label, recent), (source, label), now, since=recent)
-        return found or off_since(self._events(source, label, None), (source, label), now)
+        """Since when the switch is off, from all of its events."""
+        return off_since(self._events(source, label), (source, label), self.now)
 
-    def _events(self, source: str, label: str | None, since: datetime | None) -> dict[Key, list[SwitchEvent]]:
-        """The events of a label's switch, of its source's and of all gates that say the state from ``since`` on."""
+    def _events(self, source: str, label: str | None) -> dict[Key, list[SwitchEvent]]:
+        """The events of a label's switch, of its source's and of all gates."""
         store, switches = self.store, dict.fromkeys((None, label))
-        own = [event for each in switches for event in store.switch_events(source, each, since=since)]
+        own = [event for each in switches for event in store.switch_events(source, each)]
         return by_switch([*own, *store.gate_events()])
 
     def _once(self, *key: Any, make: Callable[..., _T]) -> _T:

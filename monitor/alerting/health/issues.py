@@ -366,15 +366,9 @@ def _runs(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     """Runs that are missing, of all sources or of some, that failed, or that hang."""
     for schedule in observed.scheduled:
         late, due, missing = _late(observed, schedule, now)
-        if missing and not any(due.values()):
-            yield _missing(observed, schedule, late, "info" if _may_be_ahead(observed, now) else "critical")
-        elif missing:  # others were run, as by deployments of single sources
-            yield HealthIssue(
-                WatchReason.RUN_MISSING,
-                "critical",
-                f"The {schedule} run of {late.name} left out {_names(missing)}: it was of other sources alone.",
-                f"{_again(schedule, late.name)}; if each source has a deployment of its own, check that none is paused",
-            )
+        if missing:
+            is_ahead = not any(due.values()) and _may_be_ahead(observed, now)
+            yield _missing(observed, late, missing, "info" if is_ahead else "critical")
         yield from _gaps(observed, schedule)
         alike: dict[tuple[str, str, datetime], list[RunSeen]] = {}
         for source, runs in observed.runs_of(schedule).items():
@@ -425,9 +419,11 @@ def _gaps_of(observed: Observed, schedule: Schedule, source: str) -> list[Window
     return windows.missed(schedule, starts, last, observed.zone, windows.CATCH_UP)
 
 
-def _missing(observed: Observed, schedule: Schedule, late: Window, severity: Severity) -> HealthIssue:
-    """That no source was run since the newest window that was."""
-    zone, runs = observed.zone, [run for of in observed.runs_of(schedule).values() for run in of]
+def _missing(observed: Observed, late: Window, sources: Sequence[str], severity: Severity) -> HealthIssue:
+    """That these sources were not run since the newest window in which one of them was."""
+    zone, schedule, runs_of = observed.zone, late.schedule, observed.runs_of(late.schedule)
+    runs = [run for source in sources for run in runs_of[source]]
+    of = "" if len(sources) == len(observed.sources) else f" for {_names(sources)}"
     missed = [late]
     if runs:
         after = windows.following(windows.begun(schedule, max(run.window_start for run in runs), zone), zone)
@@ -437,7 +433,7 @@ def _missing(observed: Observed, schedule: Schedule, late: Window, severity: Sev
     return HealthIssue(
         WatchReason.RUN_MISSING,
         severity,
-        f"The {schedule} run of {first.name} is missing{more}: {'it' if count == 1 else 'the first'} was due at "
+        f"The {schedule} run of {first.name}{of} is missing{more}: {'it' if count == 1 else 'the first'} was due at "
         f"{moment(first.end + windows.SETTLE)}.",
         "check that the scheduler is running (`calmon serve`, or the Prefect worker), then "
         + (_again(schedule, late.name) if count == 1 else f"`calmon run {schedule}`"),
