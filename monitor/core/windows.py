@@ -171,8 +171,8 @@ def with_gaps(found: Iterable[Window]) -> list[Window]:
     """
     known = sorted(found)
     by_name, utc = {each.name: each for each in known}, ZoneInfo("UTC")
-    ends = (named(each.schedule, each.name, utc) for each in (known[0], known[-1]))
-    return [by_name.get(each.name, each) for each in span(*ends, utc)]
+    first, last = (named(each.schedule, each.name, utc) for each in (known[0], known[-1]))
+    return [by_name.get(each.name, each) for each in span(first, last, utc)]
 
 
 def before(window: Window, count: int, zone: ZoneInfo) -> list[Window]:
