@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from monitor.core.records import Incident, IncidentEvent, IncidentReason
-from monitor.core.wording import clean, stamp
+from monitor.core.wording import clean, moment, stamp
 
 _R = IncidentReason
 _WORDS = {
@@ -59,7 +59,8 @@ def state_words(incident: Incident) -> str:
     if silence := silence_words(incident):
         return silence
     if incident.state == "acknowledged":
-        return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}"
+        at = f", {moment(incident.acknowledged_at)}" if incident.acknowledged_at is not None else ""
+        return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}{at}"
     if incident.state == "resolved":
         by = f" by {clean(incident.resolved_by)}" if incident.resolved_by else ""
         return f"resolved{by}{f' in {incident.resolved_window}' if incident.resolved_window else ''}"

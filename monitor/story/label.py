@@ -12,8 +12,8 @@ from datetime import datetime
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold, Since
 from monitor.core.records import BURST, OF_LABEL, UNCHECKED, VANISHED, Incident, Subject, Verdict
-from monitor.core.wording import and_more, clean, count_of, ending, isolated, moment, percent, points, segment_name, who
-from monitor.story.incident import silence_words
+from monitor.core.wording import and_more, clean, count_of, ending, isolated, percent, points, segment_name, who
+from monitor.story.incident import state_words
 from monitor.story.switch import SwitchStory
 
 LABELS_NAMED = 6
@@ -348,13 +348,8 @@ def story_lines(story: LabelStory) -> list[str]:
 
 def people_words(incident: Incident) -> str:
     """Who acknowledged the incident, silenced or resolved it; "" if nobody did."""
-    if incident.state == "acknowledged" and incident.acknowledged_at is not None:
-        return f"acknowledged by {clean(incident.acknowledged_by or 'somebody')}, {moment(incident.acknowledged_at)}"
-    if silence := silence_words(incident):
-        return silence
-    if incident.state == "resolved" and incident.resolved_by is not None:
-        return f"resolved by {clean(incident.resolved_by)}"
-    return ""
+    somebody_did = incident.state != "open" if incident.is_open else incident.resolved_by is not None
+    return state_words(incident) if somebody_did else ""
 
 
 def labels_words(labels: tuple[str, ...]) -> str:

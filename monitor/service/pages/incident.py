@@ -46,17 +46,18 @@ def text_of(payload: Mapping[str, Any]) -> str:
     >>> text_of({"text": "short"}), text_of({"title": "Reliability", "png": "..."})
     ('short', 'Reliability')
     """
-    found = [text for block in payload.get("blocks") or () for text in _texts(block)]
-    return "\n".join(found) or str(payload.get("text") or payload.get("title") or "")
+    return "\n".join(_texts(payload.get("blocks"))) or str(payload.get("text") or payload.get("title") or "")
 
 
-def _texts(block: Mapping[str, Any]) -> Iterator[str]:
-    parts = [block.get("text"), *(block.get("fields") or ()), *(block.get("elements") or ())]
-    for part in parts:
-        inner = part.get("text") if isinstance(part, Mapping) else None
-        inner = inner.get("text") if isinstance(inner, Mapping) else inner  # a button's text is an object of its own
-        if isinstance(inner, str):
-            yield f"[{inner}]" if isinstance(part, Mapping) and part.get("type") == "button" else inner
+def _texts(part: Any) -> Iterator[str]:
+    """Every text of a block, in order; that of a button stands in brackets."""
+    if isinstance(part, list):
+        yield from (text for each in part for text in _texts(each))
+    elif isinstance(part, Mapping):
+        for text in _texts([part.get("text"), part.get("fields"), part.get("elements")]):
+            yield f"[{text}]" if part.get("type") == "button" else text
+    elif isinstance(part, str):
+        yield part
 
 
 PAGE = Page("/incidents/{id}", make)
