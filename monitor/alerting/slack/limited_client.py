@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import socket
 import urllib.request
-from contextlib import suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 from slack_sdk import WebClient
 from slack_sdk.web.file_upload_v2_result import FileUploadV2Result
 
-from monitor.core.sessions import TimeLimit
+from monitor.core.sessions import TimeLimit, hang_up
 
 OVERRIDDEN = ("_perform_urllib_http_request_internal", "_upload_file")
 if missing := [name for name in OVERRIDDEN if not hasattr(WebClient, name)]:
@@ -35,7 +34,7 @@ class LimitedClient(WebClient):
         handlers = (urllib.request.ProxyHandler(through), _Answers(sockets, self.ssl))
         opener = urllib.request.build_opener(*handlers)
         try:
-            with limit.watching(partial(_hang_up, sockets)), opener.open(req, timeout=self.timeout) as answer:
+            with limit.watching(partial(hang_up, sockets)), opener.open(req, timeout=self.timeout) as answer:
                 charset = answer.headers.get_content_charset() or "utf-8"
                 return {"status": answer.status, "headers": answer.headers, "body": answer.read().decode(charset)}
         except Exception as error:
@@ -84,9 +83,3 @@ def _connected(sockets: list[socket.socket], *arguments: Any, **named: Any) -> s
     made = socket.create_connection(*arguments, **named)
     sockets.append(made.dup())
     return made
-
-
-def _hang_up(sockets: list[socket.socket]) -> None:
-    for each in tuple(sockets):
-        with suppress(OSError):
-            each.shutdown(socket.SHUT_RDWR)

@@ -9,8 +9,7 @@ import json
 import re
 import secrets
 import socket
-from collections.abc import Iterable
-from contextlib import closing, nullcontext, suppress
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, Self
 from urllib.parse import urlsplit
@@ -19,7 +18,7 @@ from monitor.automation.gate.forks import Whole
 from monitor.automation.gate.snapshot import REQUEST, SwitchSnapshot, from_json, snapshot_of, to_json
 from monitor.automation.state import GateReason
 from monitor.config.environment import bearer_token, service_address
-from monitor.core.sessions import TimeLimit, in_words
+from monitor.core.sessions import TimeLimit, hang_up, in_words
 
 if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
@@ -128,7 +127,7 @@ class HttpSource:
         connection = _connection(self._url, limit_s)
         sockets: list[socket.socket] = []
         try:
-            with limit.watching(lambda: _hang_up(connection, sockets)):
+            with limit.watching(lambda: hang_up([connection.sock, *sockets])):
                 connection.connect()
                 sockets.append(connection.sock)  # the connection drops it after the first line of the answer
                 return self._ask(connection)
@@ -196,13 +195,6 @@ def _connection(url: str, limit_s: float) -> HTTPConnection:
     parts = urlsplit(url)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
     return kind(parts.hostname or "", parts.port, timeout=limit_s)
-
-
-def _hang_up(connection: HTTPConnection, sockets: Iterable[socket.socket]) -> None:
-    """End another thread's reading: a server that sends one byte a second never reaches a socket's time limit."""
-    for each in (connection.sock, *sockets):
-        with suppress(OSError, AttributeError):
-            each.shutdown(socket.SHUT_RDWR)
 
 
 def _in_words(error: BaseException) -> str:
