@@ -112,7 +112,7 @@ def intents_world(folder: Path, seed: int, items: int) -> World:
 
 def _source(relation: str, **settings: object) -> SourceConfig:
     score_is = "confidence_in_prediction" if settings.get("kind") == "single_label" else "probability_of_label"
-    known = {"relation": relation, "score_is": score_is, "unresolved": SourceConfig.OWN_RELATION}
+    known = {"relation": relation, "score_is": score_is, "unresolved": True}
     return SourceConfig.model_validate(known | settings)
 
 
@@ -208,7 +208,7 @@ def _truths(world: World, warehouse: Warehouse, window: Window) -> dict[str | No
     """The counts of the rows that had no truth at the end of a week, with their later truths."""
     waited = f"predicted_at < TIMESTAMPTZ '{window.end}' AND resolved_at >= TIMESTAMPTZ '{window.end}'"
     relation = f"SELECT * FROM {world.source.relation} WHERE predicted_at >= TIMESTAMPTZ '{window.start}' AND {waited}"
-    settings = {"relation": relation, "window_on": "predicted_at", "unresolved": None}
+    settings = {"relation": relation, "window_on": "predicted_at", "unresolved": False}
     reading = warehouse.read(
         world.name, world.source.model_copy(update=settings), window, now=_late(world), whole=False
     )  # fmt: skip

@@ -17,8 +17,6 @@ from monitor.config.problems import closest
 from monitor.config.relation import Query, RelationSyntaxError, parse_relation
 from monitor.metrics.names import ALIASES, ALSO_CALLED, CONTRACT, NEEDS, metric_named
 
-OWN_RELATION = ""
-"""What ``unresolved: true`` means."""
 OPERATOR = re.compile(r"<?(?:@|!subteam\^)?([UWS][A-Z0-9]+)(?:\|[^<>]*)?>?")
 """An entry of ``operators``, with the id of the Slack user (U, W) or user group (S) that it means."""
 _EVERYBODY = re.compile(r"<?[@!]?(here|channel|everyone)(?:\|[^<>]*)?>?")
@@ -62,12 +60,6 @@ def _read_relation(value: Any, info: ValidationInfo) -> Any:
             return value.strip()
         raise refused("CAL031", "the relation {error}", "{remedy}", error=str(error), remedy=error.remedy) from None
     return relation.text if isinstance(relation, Query) else value.strip()
-
-
-def _read_unresolved(value: Any, info: ValidationInfo) -> Any:
-    if isinstance(value, bool):
-        return OWN_RELATION if value else None
-    return _not_blank(_read_relation(value, info)) if isinstance(value, str) and value != OWN_RELATION else value
 
 
 def _read_joined(value: Any) -> Any:
@@ -181,11 +173,6 @@ Word = Annotated[str, Field(min_length=1)]
 Filled = Annotated[str, AfterValidator(_not_blank)]
 Name = Annotated[Word, AfterValidator(_not_blank)]
 Relation = Annotated[Word, BeforeValidator(_read_relation)]
-Unresolved = Annotated[
-    str | None,
-    BeforeValidator(_read_unresolved),
-    WithJsonSchema({"anyOf": [{"type": "boolean"}, _NAME, {"type": "null"}]}),
-]
 Joined = Annotated[
     Mapping[Filled, Filled],
     Field(min_length=1),

@@ -68,7 +68,6 @@ EXAMPLES = {
     "negative": "negative: [no, false]",
     "latest_by": "latest_by: updated_at",
     "agreement_by": "agreement_by: annotator",
-    "unresolved": "unresolved: true, or unresolved: the relation that has these rows",
 }
 
 
@@ -183,7 +182,6 @@ def _empty(wrong: _Wrong) -> Problem | None:
         return wrong.problem("CAL020", "a name is empty", "a name", at_key=True)
     remedies = {
         "mention": 'mention: "<!subteam^S0123>", or no mention',
-        "unresolved": EXAMPLES["unresolved"],
         **({key: f"{key}: the name of their column, or no {key}"} if wrong.path[-2] == "columns" else {}),
     }
     return wrong.problem("CAL020", f"{key} is empty", remedies.get(key, f"a name for {key}"))

@@ -11,7 +11,6 @@ from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from monitor.config import field_types
 from monitor.config.field_types import (
     ColumnOfLabel,
     Columns,
@@ -31,7 +30,6 @@ from monitor.config.field_types import (
     Segments,
     SourceName,
     TimeZone,
-    Unresolved,
     Version,
     Words,
 )
@@ -121,17 +119,13 @@ _SCORE_IS = {"regression": "probability_of_label", "single_label": "confidence_i
 class SourceConfig(Strict):
     """One relation of the warehouse and how to read it.
 
-    ``unresolved`` says where the waiting rows are, whose truth is not known yet: in ``OWN_RELATION``, in another
-    relation, or (None) nowhere, so that a row without a truth is rejected. ``truth_error`` is the share of truths that
+    ``unresolved``: a row without a truth waits for it; else it is rejected. ``truth_error`` is the share of truths that
     are wrong themselves.
     """
 
     SHAPE: ClassVar[frozenset[str]] = frozenset(
         {"score_scale", "positive", "negative", "latest_by", "agreement_by", "truth", "wide", "types", "unresolved"}
     )
-    OWN_RELATION: ClassVar[str] = field_types.OWN_RELATION
-    has_truth: ClassVar[bool] = True
-    """Whether the relation has truths; that of ``unresolved`` has none."""
 
     relation: Relation
     score_is: ScoreIs
@@ -147,7 +141,7 @@ class SourceConfig(Strict):
     truth: TruthConfig | None = None
     wide: WideConfig | None = None
     types: Mapping[Filled, ColumnType] = Field(default={})
-    unresolved: Unresolved = None
+    unresolved: bool = False
     columns: Mapping[str, Filled] = Field(default_factory=dict)
     window_on: Literal["resolved_at", "predicted_at"] = "resolved_at"
     segments: tuple[Name, ...] = ()
@@ -187,13 +181,12 @@ class SourceConfig(Strict):
     @property
     def matures(self) -> bool:
         """Whether windows hold the rows predicted in them, truths come later, and the source has ``unresolved``."""
-        return self.window_on == "predicted_at" and self.unresolved is not None
+        return self.window_on == "predicted_at" and self.unresolved
 
     @property
     def relations(self) -> tuple[str, ...]:
         """All relations of the warehouse that are read for this source."""
-        more = (None if self.truth is None else self.truth.relation, self.unresolved)
-        return (self.relation, *(relation for relation in more if relation))
+        return (self.relation,) if self.truth is None else (self.relation, self.truth.relation)
 
     @property
     def any_critical(self) -> bool:

@@ -263,9 +263,7 @@ def _kinds_of_rule(rule: Written, about: Sequence[Written]) -> set[str]:
         "kept nowhere": whole or total,
         "on a level": name in NEEDS and not (whole or total or expected) and name not in _FALLING,
         "expected": expected,
-        "expected of no row": expected
-        and bool(about)
-        and all(source["unresolved"] in (None, False) for source in about),
+        "expected of no row": expected and bool(about) and not any(source["unresolved"] for source in about),
         "immature": bool(about) and not any(map(_matures, about)),
         "no lasting change": lasting and CHANGES_ACCUMULATE.get(name) != _WORSE.get(str(condition)),
         "lasting change": lasting,

@@ -15,7 +15,7 @@ def can_judge(rule: Rule, source: SourceConfig) -> bool:
     >>> can_judge(rule, tickets), can_judge(rule, tickets.model_copy(update={"segments": ()}))
     (True, False)
     """
-    if rule.metric in EXPECTED and source.unresolved is None:
+    if rule.metric in EXPECTED and not source.unresolved:
         return False
     # shift tests are of scores and labels
     gives = source.kind != "regression" if rule.metric is None else can_give(source.kind, rule.metric)

@@ -81,15 +81,6 @@ _OF_SOURCES: tuple[Misfit, ...] = (
         for key in ("score_scale", "wide")
     ),
     Misfit(
-        "made of one relation", "unresolved", GIVEN,
-        "the scores of this source are made here, of the rows of one relation",
-        "unresolved: true, with these rows in the relation", "CAL033",
-    ),
-    Misfit(
-        "any", "unresolved", ("",),
-        "unresolved is empty", "unresolved: true, or unresolved: the relation that has these rows", "CAL020",
-    ),
-    Misfit(
         "without names of labels", "wide.score", ("{label}",),
         "every column would be a label's score", "labels: [phishing, billing] beside it", "CAL020",
     ),
@@ -121,7 +112,6 @@ def of_source(source: Written) -> Found:
         "single_label by name": kind == "single_label" and source["columns.actual"] is None,
         "without positive": source["positive"] is None,
         "made": source["score"] is not None,
-        "made of one relation": source["score"] is not None and isinstance(source["unresolved"], str),
         "made of votes": held == "votes",
         "made of logprobs": held in ("token_logprobs", "label_logprobs"),
         "without names of labels": not source["wide.labels"],

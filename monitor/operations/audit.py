@@ -99,7 +99,7 @@ def plan(
             "plan for a larger one with --fall"
         )
     settings = config.sources[source]
-    waits = None if settings.unresolved is None else monitor.warehouse.unresolved(source, settings, window)
+    waits = monitor.warehouse.unresolved(source, settings, window) if settings.unresolved else None
     acted = {label: max(of.rows, waits.acting(label) if waits else 0) for label, of in acting.items()}
     span = weeks if total is None else weeks_for(total, known, acted)
     checks = {label: max(1, min(math.ceil(count / span - 1e-9), acted[label])) for label, count in known.items()}

@@ -42,7 +42,7 @@ class Description:
 def describe(warehouse: Warehouse, name: str, source: SourceConfig, reading: Reading) -> Description:
     """Describe a source: its whole relation, and ``reading``, its last ready window. Raises the errors of a reading."""
     survey, found = warehouse.survey(name, source), warehouse.examine(name, source)
-    rows = None if source.unresolved is None else warehouse.unresolved(name, source, reading.window)
+    rows = warehouse.unresolved(name, source, reading.window) if source.unresolved else None
     doubts = (
         *doubts_about(source, survey), *_empty_window(survey, reading), *_hidden(source),
         *doubts_about_labels(found, files=all(map(is_files, source.relations))),

@@ -69,10 +69,9 @@ def contract(source: SourceConfig) -> Contract:
         optional = ("label", "predicted_at", "model_version", "weight")
         return Contract(("item", *values, "resolved_at"), optional, (*values, "weight"), ())
     score, single = score_name(source), source.kind == "single_label"
-    truth = () if _truth_is_wide(source) or not source.has_truth else (truth_name(source),)
-    dated = ("resolved_at",) if source.has_truth else ()
+    truth = () if _truth_is_wide(source) else (truth_name(source),)
     named = ("label", score) if not single else ("predicted_label", score)
-    required = ("item", *(named if source.wide is None else ()), *truth, *dated)
+    required = ("item", *(named if source.wide is None else ()), *truth, "resolved_at")
     scores = [name for name in ("score", "confidence") if name != score or not source.score]
     numbers = (*scores, *(() if source.positive else ("actual", "predicted")), "weight")
     return Contract(required, (*_decisions(source), "predicted_at", "model_version", "cluster", "weight"), numbers)
@@ -156,7 +155,7 @@ def needed(source: SourceConfig) -> tuple[str, ...]:
     names = [*contract(source).required]
     if source.score_is == "confidence_in_prediction":
         names += _decisions(source)
-    names += ["predicted_at"] if source.unresolved is not None else []
+    names += ["predicted_at"] if source.unresolved else []
     names += [source.window_on, *source.latest_by, *source.agreement_by, *source.segments, *source.features]
     return tuple(dict.fromkeys(names))
 
@@ -296,8 +295,8 @@ def _missing(opened: OpenSource, found: Mapping[str, Column | None], available: 
 def _why(wanted: str, source: SourceConfig) -> str:
     if wanted in ("predicted", "predicted_label") and source.score_is == "confidence_in_prediction":
         return ", which score_is: confidence_in_prediction needs"
-    if wanted == "predicted_at" and (source.unresolved is not None or source.window_on == "predicted_at"):
-        return f", which {'window_on: predicted_at' if source.unresolved is None else 'unresolved'} needs"
+    if wanted == "predicted_at" and (source.unresolved or source.window_on == "predicted_at"):
+        return f", which {'unresolved' if source.unresolved else 'window_on: predicted_at'} needs"
     settings = ("agreement_by", "latest_by", "segments", "features")
     return next((f", which {each} names" for each in settings if wanted in getattr(source, each)), "")
 
@@ -336,7 +335,7 @@ def _types(opened: OpenSource, layout: Layout) -> Iterator[RelationProblem]:
             such = "" if example is None else f", such as {clean(str(example), 40)}"
             shown = f"{'no number' if kind == 'other' else kind}{such}"
             yield opened.problem(f"column {column.name} ({wanted}) is {shown}", remedy)
-    waiting = () if source.unresolved is None else ("predicted_at",)
+    waiting = ("predicted_at",) if source.unresolved else ()
     for wanted in dict.fromkeys(("resolved_at", source.window_on, *waiting)):
         if wanted in layout and layout.columns[wanted].kind not in opened.dialect.date_kinds:
             yield _no_date(opened, layout, wanted)

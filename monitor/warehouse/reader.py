@@ -72,7 +72,7 @@ from monitor.warehouse.shapes import long_form
 from monitor.warehouse.statements import EXAMPLES, Rows, Statements
 from monitor.warehouse.survey import Survey, survey
 from monitor.warehouse.tables import ColumnSample, samples, table_names
-from monitor.warehouse.unresolved import UnresolvedStatements, delays_of, open_relation, with_truth
+from monitor.warehouse.unresolved import UnresolvedStatements, delays_of, with_truth
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -270,7 +270,7 @@ class Warehouse:
             found = Reader(name, rows, outside, whole).reading()
         found = self._with_odd_names(self._with_lines(found, source), source)
         found = self._with_join(found, source)
-        if whole and source.unresolved is not None:
+        if whole and source.unresolved:
             found = self._with_unresolved(found, source)
         return replace(found, quality=(*self._lines_set_aside(name, source), *found.quality))
 
@@ -296,7 +296,7 @@ class Warehouse:
         """The reading with lines that are no rows, though of the window: each has lost a row, or one for each label."""
         date, given_type = source.window_on, source.types.get(source.window_on)
         form = None if given_type in (None, NUMBER, TEXT) else given_type  # None is an ISO date
-        resolved = lines_of(self._unreadable, (each for each in source.relations if each != source.unresolved))
+        resolved = lines_of(self._unreadable, source.relations)
         lines = lines_between(resolved, source.columns.get(date, date), form, found.window)
         if not lines:
             return found
@@ -366,12 +366,11 @@ class Warehouse:
     def _of_predicted(self, opened: OpenSource, window: Window, moment: datetime) -> Rows[UnresolvedStatements]:
         """The rows by the time of their prediction."""
         source = opened.source
-        if source.unresolved is None:
+        if not source.unresolved:
             raise ValueError(f"{opened.name} has no unresolved: nothing is known of rows without a truth")
         dated = source.model_copy(update={"window_on": "predicted_at"})
         layout = self._layout(replace(opened, source=dated), every=True)
-        more = self._layout(replace(opened, source=open_relation(source))) if source.unresolved else None
-        return Rows(opened.connection, UnresolvedStatements(dated, layout, self._dialect, window, moment, more))
+        return Rows(opened.connection, UnresolvedStatements(dated, layout, self._dialect, window, moment))
 
     def delays(
         self, name: str, source: SourceConfig, windows: Sequence[Window], *, now: datetime
@@ -520,7 +519,7 @@ class Warehouse:
         """The relation as one row per (item, label); ``every``: with the rows whose truth is not known yet."""
         layout = long_form(opened)
         self._unreadable.update(self._dialect.unreadable_lines(opened.connection))
-        return layout if every or opened.source.unresolved is None else with_truth(layout, self._dialect)
+        return layout if every or not opened.source.unresolved else with_truth(layout, self._dialect)
 
 
 def _sound_join(opened: OpenSource) -> Join | None:

@@ -119,8 +119,7 @@ def _joined(opened: OpenSource, truth: TruthConfig, first: FromClause, its_colum
     taken = {column.casefold() for column, _ in kept}
     added = [pair for pair in available[1] if pair[0].casefold() not in taken]
     columns = [*(_of(first, Column(*pair))[0] for pair in kept), *(_of(second, Column(*pair))[0] for pair in added)]
-    every = source.unresolved == source.OWN_RELATION
-    rows = sa.select(*columns).select_from(first.join(second, equal, isouter=every))
+    rows = sa.select(*columns).select_from(first.join(second, equal, isouter=source.unresolved))
     return rows.subquery("joined"), [*kept, *added]
 
 
@@ -230,7 +229,7 @@ class _Shape(OpenSource):
         elif "predicted" in self.layout:
             found["predicted"] = self._decided("predicted")
         # it need not be the label of any row of its item; where annotators differ, the share of each label says more
-        if "true_label" in self.layout and self.source.has_truth and not self.source.agreement_by:
+        if "true_label" in self.layout and not self.source.agreement_by:
             found["true_label"] = (self.dialect.label_text(*self.layout["true_label"]), "text")
         return found
 
@@ -278,8 +277,6 @@ class _Shape(OpenSource):
 
     def _agrees(self, label: Typed, name: str) -> Typed:
         """1 if a column names the label, 0 if it names another, NULL if it names none."""
-        if name == "true_label" and not self.source.has_truth:
-            return double(sa.null()), "number"
         column, kind = self.layout[name]
         text = self.dialect.ordered(self.dialect.label_text(column, kind))
         equal = text == self.dialect.ordered(label[0])

@@ -1,8 +1,8 @@
 """Waiting rows, whose truth is not known yet: left out of a reading, and counted by the time of their prediction.
 
-They are in the source's own relation (``unresolved: true``), where ``actual`` is NULL, or in a second relation. A row
-is waiting at a moment if it has no truth, or its truth came at that moment or later. So a window that is read again
-after its truths came gives the same rows.
+They are in the relation of the source (``unresolved: true``), where ``actual`` is NULL. A row is waiting at a moment
+if it has no truth, or its truth came at that moment or later. So a window that is read again after its truths came
+gives the same rows.
 
 When truths became known is one statement for all windows. It reads no scores, so it works however scores are made. Of
 several rows of one (item, label) in a window the first truth counts.
@@ -12,45 +12,22 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
-from monitor.config.model import SourceConfig, WideConfig
-from monitor.config.relation import is_files
 from monitor.core.maturity import TruthDelays
-from monitor.core.records import RejectReason, Window
+from monitor.core.records import Window
 from monitor.inference.delays import full_days
 from monitor.warehouse.checks import Layout
 from monitor.warehouse.dialects import COUNT, ONE, ZERO, Arrays, Dialect, Expression, Statement, labelled, place_over
-from monitor.warehouse.row_levels import LONGEST_LABEL, Judge, Reasons, first_reason, whole_number
+from monitor.warehouse.row_levels import LONGEST_LABEL, Reasons, whole_number
 from monitor.warehouse.statements import Statements
 
 NO_DATE = -1  # a truth without a date: it is known, but not since when
-_KEPT = ("item", "label", "predicted_label", "score", "confidence", "predicted", "predicted_at")
-
-
-class OpenRelation(SourceConfig):
-    """The second relation of a source. It has the shape of the source, without truths and the columns about them."""
-
-    has_truth = False
-
-
-def open_relation(source: SourceConfig) -> SourceConfig:
-    """The configuration of the second relation of a source, which has the same names of columns as the first."""
-    wide = source.wide if source.wide is None else WideConfig(**{**dict(source.wide), "actual": None})
-    columns = {name: column for name, column in source.columns.items() if name in _KEPT}
-    kept = {*_KEPT, *columns.values()}
-    relation = source.unresolved or ""
-    types = {name: kind for name, kind in source.types.items() if name in kept} if is_files(relation) else {}
-    changed = {
-        "relation": relation, "wide": wide, "columns": columns, "types": types, "window_on": "predicted_at",
-        "unresolved": None, "truth": None, "latest_by": (), "agreement_by": (), "segments": (), "features": (),
-    }  # fmt: skip
-    return OpenRelation.model_construct(**{**dict(source), **changed})
 
 
 def with_truth(layout: Layout, dialect: Dialect) -> Layout:
@@ -64,12 +41,9 @@ def with_truth(layout: Layout, dialect: Dialect) -> Layout:
 class UnresolvedStatements(Statements):
     """Statements about rows by the time of their prediction, with or without a truth.
 
-    ``source`` has ``window_on: predicted_at``. ``now`` is the moment at which a row is waiting or not. ``more`` is
-    the second relation, of rows without a truth. Of several rows of one (item, label) one with a truth counts, or else
-    the latest prediction.
+    ``source`` has ``window_on: predicted_at``. ``now`` is the moment at which a row is waiting or not. Of several rows
+    of one (item, label) one with a truth counts, or else the latest prediction.
     """
-
-    more: Layout | None = None
 
     def score_groups(self) -> Statement:
         """(label, waiting, predicted, automated, cell, n, s): the number of rows and the sum of their scores."""
@@ -102,7 +76,7 @@ class UnresolvedStatements(Statements):
         The windows are adjacent, and ``window`` spans them all. ``ago`` is -1 if the truth has no date, or is not known
         yet (``waiting`` 1).
         """
-        rows = sa.union_all(*(side._dated_truths(windows) for side in self._sides())).subquery("truths")
+        rows = self._dated_truths(windows).subquery("truths")
         keys = [rows.c.place, rows.c.label, rows.c.item]
         known = sa.case((rows.c.waiting == ZERO, rows.c.ago), else_=whole_number(NO_DATE))
         item = sa.select(*keys, sa.func.min(rows.c.waiting).label("waiting"), sa.func.max(known).label("ago"))
@@ -112,44 +86,29 @@ class UnresolvedStatements(Statements):
         return sa.select(*by, COUNT).group_by(*by)
 
     def _dated_truths(self, windows: Sequence[Window]) -> Statement:
-        """(item, label, place, waiting, ago) of the rows of one relation in all windows."""
-        values = {"item": self._text("item"), "label": self._text("label"), "waiting": self._waits(), "ago": ZERO}
+        """(item, label, place, waiting, ago) of the rows of all windows."""
+        values = {"item": self._text("item"), "label": self._text("label"), "waiting": self._waits()}
         kind, predicted = self.layout.columns["predicted_at"].kind, self._instant("predicted_at")
         later = list(enumerate(windows))[:0:-1]
         cases = [(predicted >= self.dialect.moment(window.start, kind), whole_number(at)) for at, window in later]
         values["place"] = sa.case(*cases, else_=ZERO) if cases else ZERO
-        if "resolved_at" in self.layout:
-            since = self.dialect.days_before(self._datable("resolved_at"), self.now)
-            values["ago"] = sa.func.coalesce(since, whole_number(NO_DATE))
+        since = self.dialect.days_before(self._datable("resolved_at"), self.now)
+        values["ago"] = sa.func.coalesce(since, whole_number(NO_DATE))
         return self._select(*labelled(values)).where(self._in_window())
 
     def set_aside(self) -> Statement:
-        """(reason, n) over waiting rows of no use: of the window, and of the second relation without a date."""
-        judged = self._judged()
-        rows = sa.select(judged.c.reason).where(judged.c.waiting == ONE).subquery("waiting")
-        for more in self._sides()[1:]:
-            missing = sa.literal(RejectReason.DATE_MISSING.value, sa.Text).label("reason")
-            undated = more._select(missing).where(more._instant("predicted_at").is_(None))
-            rows = sa.union_all(sa.select(rows.c.reason), undated).subquery("unusable")
-        unusable = sa.select(rows.c.reason, COUNT).where(rows.c.reason.is_not(None))
-        return unusable.group_by(rows.c.reason)
-
-    def _sides(self) -> list[Self]:
-        """The same about each relation alone."""
-        return [self, *([] if self.more is None else [replace(self, layout=self.more, more=None)])]
-
-    def _judged(self, judge: Judge | None = None) -> Subquery:
-        """The rows of the window of both relations, as of one."""
-        return sa.union_all(*(side._of_window(judge or first_reason) for side in self._sides())).subquery("judged")
+        """(reason, n) over the waiting rows of the window that are of no use."""
+        rows = self._judged()
+        waiting = sa.select(rows.c.reason, COUNT).where(rows.c.waiting == ONE, rows.c.reason.is_not(None))
+        return waiting.group_by(rows.c.reason)
 
     def _values(self) -> list[sa.Label[Any]]:
         waits = self._waits()
-        known = self._share("actual" if "actual" in self.layout else "score")  # NULL below where every row waits
         values = {
             "score": self._share("score"),
             "predicted": self._predicted(),
             "waiting": waits,
-            "truth": sa.case((waits == ZERO, known)),
+            "truth": sa.case((waits == ZERO, self._share("actual"))),
         }
         return labelled(values)
 
@@ -160,8 +119,6 @@ class UnresolvedStatements(Statements):
         return [*self._score_reasons(), *self._decision_reasons()]
 
     def _waits(self) -> Expression:
-        if "actual" not in self.layout or "resolved_at" not in self.layout:
-            return ONE  # the second relation may have a column of truths, which are not known yet
         now = self.dialect.moment(self.now, self.layout.columns["resolved_at"].kind)
         later = sa.func.coalesce(self._instant("resolved_at") >= now, sa.false())
         return sa.case((sa.or_(self._column("actual").is_(None), later), ONE), else_=ZERO)

@@ -25,7 +25,12 @@ NEWEST = windows.week("2026-W46", ZONE)
 WEEKS = (*reversed(windows.before(NEWEST, 5, ZONE)), NEWEST)
 LABELS = ("access", "billing")
 SOURCE = SourceConfig.model_validate(
-    {"relation": "resolved_tickets", "score_is": "probability_of_label", "unresolved": "", "window_on": "predicted_at"}
+    {
+        "relation": "resolved_tickets",
+        "score_is": "probability_of_label",
+        "unresolved": True,
+        "window_on": "predicted_at",
+    }
 )
 Row = dict[str, Any]
 
@@ -92,4 +97,4 @@ def test_rows_that_wait_in_a_relation_of_their_own_are_counted(load: Loader) -> 
 
 def test_a_source_without_unresolved_has_no_delays(loaded: dict[str, Warehouse]) -> None:
     with pytest.raises(ValueError, match="has no unresolved"):
-        loaded["duckdb"].delays("tickets", SOURCE.model_copy(update={"unresolved": None}), WEEKS, now=NOW)
+        loaded["duckdb"].delays("tickets", SOURCE.model_copy(update={"unresolved": False}), WEEKS, now=NOW)

@@ -147,7 +147,7 @@ def test_a_row_whose_truth_has_a_date_that_python_does_not_have_counts_nowhere(
     load: Loader, odd: str, type_: str
 ) -> None:
     given = [row(f"t{k}", 0.9, 0.0, predicted_at=INSIDE) for k in range(3)]
-    config = source(window_on="predicted_at", unresolved="")
+    config = source(window_on="predicted_at", unresolved=True)
     for engine in (name for name in ENGINES if name in ("duckdb", "postgresql")):
         written = odd.replace("BC", "(BC)") if engine == "duckdb" else odd
         then = [f"UPDATE resolved_tickets SET resolved_at = '{written}' WHERE item <> 't0'"]

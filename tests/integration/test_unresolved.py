@@ -30,7 +30,7 @@ def source(**settings: Any) -> SourceConfig:
     known = {
         "relation": "resolved_tickets",
         "score_is": "probability_of_label",
-        "unresolved": SourceConfig.OWN_RELATION,
+        "unresolved": True,
     }
     return SourceConfig.model_validate(known | settings)
 
@@ -142,7 +142,7 @@ def test_a_row_without_a_truth_is_rejected_only_where_the_source_does_not_say_th
     dated = source(window_on="predicted_at")
     for warehouse in loaded.values():
         waiting = warehouse.read("tickets", dated, WEEK, now=NOW)
-        rejected = warehouse.read("tickets", dated.model_copy(update={"unresolved": None}), WEEK, now=NOW)
+        rejected = warehouse.read("tickets", dated.model_copy(update={"unresolved": False}), WEEK, now=NOW)
         reasons = {q.reason: q.rows for q in rejected.quality}
         assert reasons["outcome_missing"] + reasons["date_missing"] > 100
         said = {q.reason: q for q in waiting.quality}
@@ -151,7 +151,7 @@ def test_a_row_without_a_truth_is_rejected_only_where_the_source_does_not_say_th
         assert {c.reason for c in waiting.rejected} <= {"score_missing", "date_in_future"}
 
 
-def test_a_second_relation_has_the_rows_without_a_truth(load: Loader, loaded: dict[str, Warehouse]) -> None:
+def test_open_items_of_a_table_of_their_own_are_added_in_a_select(load: Loader, loaded: dict[str, Warehouse]) -> None:
     given = rows()
     resolved = [row for row in given if row["actual"] is not None]
     still_open = [{name: row[name] for name in ("item", "label", "score", "predicted_at")} for row in given]
@@ -160,7 +160,11 @@ def test_a_second_relation_has_the_rows_without_a_truth(load: Loader, loaded: di
     types = "item TEXT, label TEXT, score DOUBLE PRECISION, predicted_at TIMESTAMP WITH TIME ZONE"
     then = (f"CREATE TABLE open_tickets ({types})", f"INSERT INTO open_tickets VALUES {values}")
     for engine, warehouse in load(resolved, then=then).items():
-        found = warehouse.unresolved("tickets", source(unresolved="open_tickets"), WEEK)
+        both = (
+            "SELECT item, label, score, actual, predicted_at, resolved_at FROM resolved_tickets UNION ALL "
+            "SELECT item, label, score, NULL, predicted_at, NULL FROM open_tickets"
+        )
+        found = warehouse.unresolved("tickets", source(relation=both), WEEK)
         assert_same(found, loaded[engine].unresolved("tickets", source(), WEEK))
 
 
@@ -205,7 +209,7 @@ def test_a_relation_without_predicted_at_says_what_needs_it(load: Loader) -> Non
     with pytest.raises(RelationError, match="column predicted_at is missing, which unresolved needs"):
         warehouse.read("tickets", source(), WEEK, now=NOW)
     with pytest.raises(ValueError, match="has no unresolved"):
-        warehouse.unresolved("tickets", source(unresolved=None), WEEK)
+        warehouse.unresolved("tickets", source(unresolved=False), WEEK)
 
 
 def test_scores_that_are_made_here_and_items_with_one_true_label_have_waiting_rows(load: Loader) -> None:

@@ -295,17 +295,6 @@ def test_a_row_whose_date_has_come_changes_the_fingerprint(load: Loader) -> None
         assert before == still != after
 
 
-def test_postgresql_hashes_an_instant_the_same_whatever_the_time_zone_of_the_session(load: Loader) -> None:
-    (warehouse,) = load([row("t1"), row("t2", resolved_at=WEEK.start)], engines=("postgresql",)).values()
-    with warehouse._rows("tickets", source(), WEEK, NOW) as (rows_of, _):
-        connection, statements = rows_of.connection, rows_of.statements
-        hashed = []
-        for zone in ("UTC", "Asia/Tokyo", "America/New_York"):  # where it is summer time for some of the year
-            connection.exec_driver_sql(f"SET TIME ZONE '{zone}'")
-            hashed.append(connection.execute(statements.fingerprint()).all())
-        assert hashed[0] == hashed[1] == hashed[2]
-
-
 def test_every_engine_has_fingerprints(load: Loader) -> None:
     rows = [row("t1", channel="web"), row("t2", score=1.5), row("t3", label="x" * 2000), row("t4", actual=None)]
     for engine, warehouse in load(rows).items():

@@ -58,7 +58,7 @@ def test_evidence_begins_again_where_rows_are_of_other_clusters(column: str, beg
 @pytest.mark.parametrize(
     "more",
     [{"segments": ("channel",)}, {"features": ("channel",)}, {"automate_at": 0.5}, {"columns": {"score": "score"}},
-     {"labels": {"billing": {"critical": True}}}, {"costs": {}}, {"unresolved": "waiting"},
+     {"labels": {"billing": {"critical": True}}}, {"costs": {}}, {"unresolved": True},
      {"segments": ("channel",), "columns": {"channel": "via"}}, {"columns": {"model_version": "model"}}],
     ids=str,
 )  # fmt: skip
