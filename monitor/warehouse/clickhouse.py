@@ -55,10 +55,6 @@ class ClickHouse(Dialect):
         """Whether a value is NaN."""
         return sa.func.isNaN(self.number(column, as_it_is(kind))) == ONE
 
-    def above(self, number: Expression, limit: Expression) -> Expression:
-        """Whether a number is above a limit; NaN is."""
-        return sa.or_(number > limit, sa.func.isNaN(number) == ONE)
-
     def cell(self, score: Expression) -> Expression:
         """NULL for what has no cell: ClickHouse may compute it of rows that are left out, too."""
         whole = sa.func.floor(score * sa.literal_column("10000") + HALF)

@@ -40,10 +40,6 @@ class _Ieee(OfTexts):
         """Whether a value is NaN."""
         return sa.func.is_nan(self.number(column, as_it_is(kind)), type_=sa.Boolean)
 
-    def above(self, number: Expression, limit: Expression) -> Expression:
-        """Whether a number is above a limit; NaN is."""
-        return sa.or_(number > limit, sa.func.is_nan(number, type_=sa.Boolean))
-
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """In decimals: over many rows a sum of 64 bits would overflow, which is an error."""
         whole = sa.cast(nearest(value), self.digits(bounded=bounded))

@@ -18,8 +18,6 @@ _LITERAL = re.compile(r"'((?:[^']|'')+)'")
 _DATA = re.compile(r"[^\x00]*\.(?:parquet|pq|csv|tsv|json|jsonl|ndjson)(?:\.(?:gz|zst))?", re.IGNORECASE)
 _WILD = re.compile(r"[*?\[]")
 _OFF = ("autoinstall_known_extensions", "autoload_known_extensions", "enable_external_access")
-VIEWS_OF_DATABASES = 16
-_VIEWS: dict[tuple[object, ...], tuple[str, ...]] = {}
 _ONE_AT_A_TIME = threading.Lock()  # connections to one file share their settings
 
 
@@ -54,38 +52,17 @@ def allowed(paths: Iterable[str]) -> list[str]:
     return list(found)
 
 
-def _views_of(connection: Any, database: Path) -> tuple[str, ...]:
-    """The SQL of a database's views, read once for each state of its file: DuckDB also lists about sixty of its own."""
-    state = (str(database.absolute()), *(_state_of(path) for path in (database, Path(f"{database}.wal"))))
-    if state not in _VIEWS:
-        found = connection.execute("SELECT sql FROM duckdb_views() WHERE NOT internal AND sql IS NOT NULL").fetchall()
-        while len(_VIEWS) >= VIEWS_OF_DATABASES:
-            _VIEWS.pop(next(iter(_VIEWS)))
-        _VIEWS[state] = tuple(sql for (sql,) in found)
-    return _VIEWS[state]
-
-
-def _state_of(path: Path) -> tuple[int, ...]:
-    """Values that change whenever a file is written; () without a file. A file open for reading is not written."""
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def confine(connection: Any, relations: Sequence[str], database: str | None) -> bool:
+def confine(connection: Any, relations: Sequence[str]) -> bool:
     """Let a DuckDB connection read only its database and the named files, in UTC.
 
-    ``database`` is the open file, or None for a database in memory, which has no views. Returns whether the same files
-    will do later: False if a pattern may match more files then.
+    Returns whether the same files will do later: False if a pattern may match more files then.
     """
     with _ONE_AT_A_TIME:
         connection.execute("SET TimeZone = 'UTC'")
         if not connection.execute("SELECT current_setting('enable_external_access')").fetchone()[0]:
             return False
-        views = () if database is None else _views_of(connection, Path(database))
-        named = named_files([*relations, *views])
+        views = connection.execute("SELECT sql FROM duckdb_views() WHERE NOT internal AND sql IS NOT NULL").fetchall()
+        named = named_files([*relations, *(sql for (sql,) in views)])
         files = allowed(named)
         listed = ", ".join("'" + path.replace("'", "''") + "'" for path in files)
         connection.execute(f"SET allowed_paths = [{listed}]")

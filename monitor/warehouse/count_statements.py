@@ -46,11 +46,12 @@ class CountStatements(ClusterStatements):
     def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
         """(place of the score, truth, outcome) of a rejected row, as in :meth:`rejected`; NULL if not readable."""
         score, actual = rows.c.score, rows.c.actual
+        not_a_number = self.dialect.not_a_number(score, "number")  # where scores are compared, it is above none
         tenths = ((score >= sa.literal_column(f"{k / 10 - 0.00005:.5f}"), whole_number(k)) for k in range(9, 0, -1))
         outside = (
             (score.is_(None), sa.null()),
             (score < ZERO, whole_number(ScorePlace.BELOW_0)),
-            (self.dialect.above(score, sa.literal_column("100")), whole_number(ScorePlace.ABOVE_100)),
+            (sa.or_(score > sa.literal_column("100"), not_a_number), whole_number(ScorePlace.ABOVE_100)),
             (score > ONE, whole_number(ScorePlace.ABOVE_1)),
         )
         usable: Expression = actual.between(ZERO, ONE)

@@ -215,10 +215,6 @@ class Dialect:
         """Whether a value is NaN."""
         return self.number(column, as_it_is(kind)) == double(sa.literal("NaN", sa.Text))
 
-    def above(self, number: Expression, limit: Expression) -> Expression:
-        """Whether a number is above a limit. NaN is: most engines sort it last."""
-        return number > limit
-
     def cell(self, score: Expression) -> Expression:
         """floor(score * 10000 + 0.5) as a whole number: engines round differently, but floor alike."""
         return sa.cast(sa.func.floor(score * sa.literal_column("10000") + HALF), sa.Integer)

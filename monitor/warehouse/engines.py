@@ -51,7 +51,6 @@ def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
 
     duckdb_engine.Dialect.supports_statement_cache = True  # else long statements are compiled again for each window
     in_memory = url.database in (None, "", ":memory:") or _needs_no_database(url.database, relations)
-    file = None if in_memory else url.database
     url = url.set(database=":memory:") if in_memory else url
     # No pool: an open file locks its one writer out, so it is open only while it is read
     engine = sa.create_engine(url, poolclass=NullPool, connect_args={} if in_memory else {"read_only": True})
@@ -59,7 +58,7 @@ def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
     def prepared(connection: Any, record: Any) -> None:
         connection.execute("SET enable_progress_bar = false")  # DuckDB would draw one on the output of a worker process
         named = sorted(relations)
-        record.info[KEEPS_FOR] = named if confine(connection, named, file) else None
+        record.info[KEEPS_FOR] = named if confine(connection, named) else None
 
     event.listen(engine, "connect", prepared)
     return engine

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
-
-_1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +42,13 @@ class ExampleRow:
 
 
 def example_row(row: Mapping[str, Any], segments: tuple[str, ...]) -> ExampleRow:
-    """The example of a row of :meth:`~monitor.warehouse.statements.Statements.behind`."""
+    """The example of a row of :meth:`~monitor.warehouse.statements.Statements.behind`, with its date as Python's."""
     return ExampleRow(
         item=str(row["item"]),
         label=str(row["label"]),
         score=float(row["score"]),
         actual=float(row["actual"]),
         predicted=float(row["predicted"]) == 1,
-        resolved_at=_moment(row["resolved"]),
+        resolved_at=row["resolved"].astimezone(UTC),
         segments={name: str(row[f"segment_{index}"]) for index, name in enumerate(segments)},
     )
-
-
-def _moment(value: datetime | int) -> datetime:
-    """An engine's instant in UTC: SQLite's are microseconds since 1970, some others have no time zone."""
-    if not isinstance(value, datetime):
-        return _1970 + timedelta(microseconds=value)
-    return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)

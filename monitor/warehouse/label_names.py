@@ -18,13 +18,13 @@ WRITTEN_OTHERWISE = 0.02
 
 
 def doubts_about_labels(found: Examination, *, files: bool, only_alike: bool = False) -> Iterator[str]:
-    """Words for missing truths, names that differ by a blank, and, unless ``only_alike``, names on one side only.
+    """Words for missing truths, names that people read as one, and, unless ``only_alike``, names on one side only.
 
     What is read from ``files`` has no view where it could be mended.
 
     >>> list(doubts_about_labels(Examination({"refund": 60}, {"refund ": 58, "NA": 2}), files=False))
     ["truths of 2 rows mean missing ('NA'): make them NULL in a view or SELECT, or these rows count as wrong", \
-"the label 'refund' and the truth 'refund ' (58 rows) differ only in blanks: write them alike in a view or SELECT"]
+"the label 'refund' and the truth 'refund ' (58 rows) read alike: write them in one way in a view or SELECT"]
     """
     predicted, true = found.predicted, found.true
     mended = "in the file, or in a SELECT as relation" if files else "in a view or SELECT"
@@ -38,11 +38,10 @@ def doubts_about_labels(found: Examination, *, files: bool, only_alike: bool = F
     if not predicted:
         return
     alike = dict(_alike(predicted, {name: n for name, n in true.items() if name not in missing}))
-    for name, (label, how) in alike.items():
+    for name, label in alike.items():
         rows = count_of(true[name], "row")
-        yield f"the label {label!r} and the truth {name!r} ({rows}) differ only in {how}: write them alike {mended}"
-    known = {label for label, _ in alike.values()}
-    never_true = {name: n for name, n in predicted.items() if name not in true and name not in known}
+        yield f"the label {label!r} and the truth {name!r} ({rows}) read alike: write them in one way {mended}"
+    never_true = {name: n for name, n in predicted.items() if name not in {*true, *alike.values()}}
     never_predicted = {name: n for name, n in true.items() if name not in {*predicted, *alike, *missing}}
     if only_alike:
         return
@@ -72,43 +71,23 @@ def doubts_about_join(join: Join) -> Iterator[str]:
         yield f"{join.several:,} of {join.predictions:,} predictions meet several truths by {join.on}"
 
 
-def _alike(predicted: Mapping[str, int], true: Mapping[str, int]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """(truth, (label, by what they differ)) of names that people would read as one."""
+def _alike(predicted: Mapping[str, int], true: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    """(truth, label) of names that people would read as one."""
     by_form = {_plain(name): name for name in sorted(predicted, key=lambda name: predicted[name])}
     for name in true:
         label = by_form.get(_plain(name))
         if label is not None and name not in predicted:
-            yield name, (label, _difference(name, label))
+            yield name, label
 
 
 def _plain(name: str) -> str:
-    """The name as people read it: 03, 3,0 and 3 are one."""
-    plain = " ".join(unicodedata.normalize("NFKC", _visible(name)).split()).casefold()
-    return str(number) if (number := _number(plain)) is not None else plain
-
-
-def _number(name: str) -> float | None:
+    """The name as people read it: 03, 3,0 and 3 are one, and characters that nobody sees are left out."""
+    visible = "".join(each for each in name if unicodedata.category(each) != "Cf")
+    plain = " ".join(unicodedata.normalize("NFKC", visible).split()).casefold()
     try:
-        return float(name.replace(",", "."))
+        return str(float(plain.replace(",", ".")))
     except ValueError:
-        return None
-
-
-def _visible(name: str) -> str:
-    """The name without characters that nobody sees, such as a blank of no width or a byte order mark."""
-    return "".join(each for each in name if unicodedata.category(each) != "Cf")
-
-
-def _difference(one: str, other: str) -> str:
-    if _visible(one) == _visible(other):
-        return "characters that nobody sees"
-    if " ".join(one.split()) == " ".join(other.split()):
-        return "blanks"
-    if unicodedata.normalize("NFC", one) == unicodedata.normalize("NFC", other):
-        return "their Unicode form"
-    if _number(one) is not None:
-        return "how the number is written"
-    return "capitals" if one.casefold() == other.casefold() else "blanks, capitals or their Unicode form"
+        return plain
 
 
 def _listed(names: Mapping[str, int]) -> str:

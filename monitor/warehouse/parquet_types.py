@@ -7,7 +7,6 @@ way of their shortest text they are equal to those of the other files (:meth:`Di
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from glob import escape, glob
 from pathlib import Path
@@ -16,10 +15,11 @@ import sqlalchemy as sa
 
 from monitor.config.relation import ParquetFiles, ParquetPart
 
-SINGLE, DOUBLE = "FLOAT", "DOUBLE"
-Types = Mapping[str, str | None]
 _WILD = re.compile(r"[*?\[]")
-_SCHEMAS = sa.text("SELECT file_name, name, type, num_children FROM parquet_schema(:paths)")
+_NUMBERS = sa.text(
+    "SELECT DISTINCT file_name, path_in_schema, type FROM parquet_metadata(:paths) "
+    "WHERE type IN ('FLOAT', 'DOUBLE') AND NOT contains(path_in_schema, ', ')"  # not of parts of a column
+)
 
 
 def with_parts(connection: sa.Connection, files: ParquetFiles) -> ParquetFiles:
@@ -30,17 +30,15 @@ def with_parts(connection: sa.Connection, files: ParquetFiles) -> ParquetFiles:
     if not _WILD.search(files.path) or "://" in files.path:
         return files
     visible = visible_files(files.path)
-    rows: dict[str, list[tuple[str, str | None, int]]] = {}
-    for path, name, kind, children in connection.execute(_SCHEMAS, {"paths": [escape(path) for path in visible]}):
-        rows.setdefault(path, []).append((name, kind, children or 0))
-    types = {path: columns_of(nodes) for path, nodes in rows.items()}
-    mixed = _named(types.values(), SINGLE) & _named(types.values(), DOUBLE)
+    numbers = connection.execute(_NUMBERS, {"paths": [escape(path) for path in visible]}).all()
+    # columns of several files are joined by their names without regard to case
+    doubles = {name.casefold() for _, name, kind in numbers if kind == "DOUBLE"}
+    mixed = [(path, name) for path, name, kind in numbers if kind == "FLOAT" and name.casefold() in doubles]
     if not mixed and not hidden_files(files.path) and not Path(files.path).is_file():
         return files
     parts: dict[tuple[str, ...], list[str]] = {}
-    for path, columns in types.items():
-        singles = (name for name, kind in columns.items() if kind == SINGLE and name.casefold() in mixed)
-        parts.setdefault(tuple(sorted(singles)), []).append(escape(path))
+    for path in visible:
+        parts.setdefault(tuple(sorted(name for of, name in mixed if of == path)), []).append(escape(path))
     return replace(files, parts=tuple(ParquetPart(tuple(paths), singles) for singles, paths in parts.items()))
 
 
@@ -61,26 +59,3 @@ def hidden_files(pattern: str) -> list[str]:
         return []
     every = glob(pattern, recursive=True, include_hidden=True)  # noqa: PTH207 - absolute
     return sorted({*every} - {*visible_files(pattern)})
-
-
-def columns_of(nodes: Iterable[tuple[str, str | None, int]]) -> Types:
-    """The type of each column, from the (name, type, number of children) of all parts of a schema, the root first.
-
-    >>> columns_of([("root", None, 2), ("place", None, 1), ("x", "FLOAT", 0), ("score", "DOUBLE", 0)])
-    {'place': None, 'score': 'DOUBLE'}
-    """
-    found: dict[str, str | None] = {}
-    _, *columns = nodes
-    within = 0  # parts of a column that are still to come
-    for name, kind, children in columns:
-        if within:
-            within -= 1
-        else:
-            found[name] = kind if not children else None
-        within += children
-    return found
-
-
-def _named(files: Iterable[Types], kind: str) -> set[str]:
-    """The columns that have a type in some file, by name without regard to case, as DuckDB joins them."""
-    return {name.casefold() for columns in files for name, found in columns.items() if found == kind}

@@ -427,7 +427,9 @@ class Warehouse:
             raise ValueError(f"{name} is of kind regression: it has numbers, no decisions that are right or wrong")
         with self._rows(name, source, window, now) as (rows, _):
             statements = rows.counted().statements
-            found = [example_row(row, tuple(source.segments)) for row in rows.ask(statements.behind(query))]
+            behind = rows.ask(statements.behind(query))
+            dated = ({**row, "resolved": statements.dialect.aware(row["resolved"])} for row in behind)
+            found = [example_row(row, tuple(source.segments)) for row in dated]
             true: dict[str, dict[str, None]] = {}
             if found:
                 named = statements.true_of({row.item for row in found})

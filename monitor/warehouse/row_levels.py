@@ -3,7 +3,7 @@
 A statement is built in levels of subqueries, so that an expression appears once, for people and for PostgreSQL's
 GROUP BY::
 
-    judged   the rows of the window in our types, with ``reason`` (NULL: not rejected) or ``sound`` (NULL: rejected)
+    judged   the rows of the window in our types, with ``reason`` (NULL: not rejected)
     sound    the rows that are not rejected; where duplicates exist, the latest of each (item, label)
     facts    y, w, s, cell, predicted and automated of each sound row
     groups   one row per (label, predicted, automated, cell), or a similar key
@@ -14,7 +14,7 @@ Names come from the relation itself and are quoted by SQLAlchemy; values are bou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
@@ -41,15 +41,6 @@ from monitor.warehouse.dialects import (
 
 NO_VALUE = "(none)"
 _BY_VALUE = ("resolved", "score", "actual", "predicted", "weight", "deviation", "dated")
-_NARROWER = frozenset(
-    {
-        RejectReason.LABEL_MISSING,
-        RejectReason.SCORE_MISSING,
-        RejectReason.SCORE_NOT_A_NUMBER,
-        RejectReason.OUTCOME_MISSING,
-    }
-)
-"""Reasons that are special cases of a later one: its condition holds too."""
 _ROUNDED_0: Expression = sa.literal_column(f"{-ROUNDING!r}")
 _ROUNDED_1: Expression = sa.literal_column(f"{1 + ROUNDING!r}e0")
 LONGEST_LABEL: Expression = sa.literal_column(str(LABEL_BYTES))
@@ -58,7 +49,6 @@ _SMALLEST_WEIGHT: Expression = sa.literal_column("1e-5")  # below: its square is
 
 
 Reasons = Sequence[tuple[Expression, RejectReason]]
-Judge = Callable[[Reasons], sa.Label[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +75,14 @@ class RowLevels:
 
     # --- the levels
 
-    def _judged(self, judge: Judge | None = None) -> Subquery:
-        """The rows of the window with the first reason to reject each, in the order of :class:`RejectReason`.
-
-        ``judge`` is :func:`first_reason`, or :func:`sound_unless`, which is NULL in rejected rows.
-        """
-        return self._of_window(judge or first_reason).subquery("judged")
-
-    def _of_window(self, judge: Judge) -> Statement:
+    def _judged(self) -> Subquery:
+        """The rows of the window with the first reason to reject each, in the order of :class:`RejectReason`."""
         columns = [*self._identity(), *self._values(), *self._dated(), *self._extras()]
         if self.features:
             columns += [self._feature(name).label(feature_key(i)) for i, name in enumerate(self.source.features)]
             columns += [self._text("true_label").label("true_label")] if "true_label" in self.layout else []
         reasons = [*self._row_reasons(), *self._date_reasons(in_window=True)]
-        return self._select(*columns, judge(reasons)).where(self._in_window())
+        return self._select(*columns, first_reason(reasons)).where(self._in_window()).subquery("judged")
 
     def _undated(self) -> Subquery:
         """The rows outside the window that belong to no window, or not yet, because of their date."""
@@ -121,9 +105,9 @@ class RowLevels:
 
     def _every(self) -> Subquery:
         """The rows that are not rejected, also where some repeat an (item, label)."""
-        judged = self._judged(sound_unless)
-        kept = [column for column in judged.c if column.name != "sound"]
-        return sa.select(*kept).where(judged.c.sound.is_not(None)).subquery("sound")
+        judged = self._judged()
+        kept = [column for column in judged.c if column.name != "reason"]
+        return sa.select(*kept).where(self.dialect.usually(judged.c.reason.is_(None))).subquery("sound")
 
     def _ranked(self, rows: Subquery) -> Subquery:
         """Sound rows with their ``place`` among those of one (item, label): 1 is the latest."""
@@ -369,16 +353,6 @@ def first_reason(reasons: Reasons) -> sa.Label[Any]:
     """The first reason that holds, as text; NULL if none does."""
     cases = ((condition, sa.literal(reason.value, sa.Text)) for condition, reason in reasons)
     return sa.case(*cases, else_=sa.null()).label("reason")
-
-
-def sound_unless(reasons: Reasons) -> sa.Label[Any]:
-    """1 if no reason holds, else NULL. Reasons that imply a later one are left out.
-
-    The rows are chosen by IS NOT NULL, which PostgreSQL expects to hold for nearly all rows. Of ``reason IS NULL`` it
-    expects one row in 200, and then sorts rows that it could hash.
-    """
-    cases = [(condition, sa.null()) for condition, reason in reasons if reason not in _NARROWER]
-    return sa.case(*cases, else_=ONE).label("sound")
 
 
 def identified(rows: Subquery, reason: Expression) -> Statement:

@@ -49,15 +49,15 @@ def doubts(warehouse: Warehouse, **settings: Any) -> tuple[str, ...]:
 @pytest.mark.parametrize(
     ("predicted", "true", "said"),
     [
-        ("refund", "refund ", "the label 'refund' and the truth 'refund ' (60 rows) differ only in blanks"),
-        ("refund", "Refund", "the label 'refund' and the truth 'Refund' (60 rows) differ only in capitals"),
-        (NFC, NFD, "differ only in their Unicode form"),
-        ("3", "03", "the label '3' and the truth '03' (60 rows) differ only in how the number is written"),
-        ("3.0", "3,0", "differ only in how the number is written"),
-        ("re fund", "re  fund", "differ only in blanks"),
-        ("refund", "refund\u200b", "differ only in characters that nobody sees"),
-        ("refund", "\ufeffRefund", "differ only in blanks, capitals or their Unicode form"),
-        ("refund", "ｒｅｆｕｎｄ", "differ only in blanks, capitals or their Unicode form"),
+        ("refund", "refund ", "the label 'refund' and the truth 'refund ' (60 rows) read alike"),
+        ("refund", "Refund", "the label 'refund' and the truth 'Refund' (60 rows) read alike"),
+        (NFC, NFD, "read alike"),
+        ("3", "03", "the label '3' and the truth '03' (60 rows) read alike"),
+        ("3.0", "3,0", "read alike"),
+        ("re fund", "re  fund", "read alike"),
+        ("refund", "refund\u200b", "read alike"),
+        ("refund", "\ufeffRefund", "read alike"),
+        ("refund", "ｒｅｆｕｎｄ", "read alike"),
         ("refund", "NULL", "truths of 60 rows mean missing ('NULL')"),
         ("refund", "n/a", "truths of 60 rows mean missing ('n/a')"),
         ("refund", "money back", "1 label true and never predicted: 'money back'"),
@@ -257,7 +257,7 @@ def test_explain_names_labels_that_differ_by_a_blank(tmp_path: Path, monkeypatch
     (verdict,) = [v for v in ran["verdicts"] if v["label"] == "refund"]
     assert verdict["outcome"] == "breach"
     said = " ".join(calmon("explain", verdict["id"]).split())
-    assert "the label 'refund' and the truth 'refund ' (60 rows) differ only in blanks" in said
+    assert "the label 'refund' and the truth 'refund ' (60 rows) read alike" in said
 
 
 def test_ids_that_are_not_exact_meet_truths_of_others_and_are_refused(load: Loader) -> None:
