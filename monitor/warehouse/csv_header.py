@@ -19,13 +19,9 @@ from typing import IO
 
 from monitor.warehouse.relation import UnreadableFile
 
-HEAD_BYTES = 2**20
-"""The line of names is looked for in this many bytes."""
 QUOTED = "put a value that has the separator or a line break in quotes"
 SEPARATORS = (",", ";", "\t", "|")
 _STATED = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
-_LINE_END = re.compile("\r\n|\n|\r")
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _MOST_BEFORE = 100
 """A title, remarks and blank lines are at most this many lines."""
 _SHOWN = 60
@@ -38,15 +34,6 @@ class Header:
     separator: str
     names: tuple[str, ...]
     before: int = 0
-
-
-def head_of(path: str) -> list[str]:
-    """The first lines of a file, also of a gzip file; none if it is empty. Raises :class:`UnreadableFile`."""
-    with readable(path), opened(path) as file:
-        head = file.read(HEAD_BYTES)
-    if head.startswith(_UTF_16):
-        raise not_in_utf8(path, "iconv -f utf-16 -t utf-8", "UTF-16")
-    return lines_of(head.decode("utf-8-sig", errors="surrogateescape"), whole=len(head) < HEAD_BYTES)
 
 
 @contextmanager
@@ -63,12 +50,6 @@ def readable(path: str) -> Iterator[None]:
 def opened(path: str) -> IO[bytes]:
     """A file, unpacked if it is one of gzip."""
     return gzip.open(path, "rb") if path.lower().endswith(".gz") else Path(path).open("rb")  # type: ignore[return-value]
-
-
-def lines_of(text: str, *, whole: bool) -> list[str]:
-    """The lines of the beginning of a text; its last line may be cut unless it is the ``whole`` text."""
-    lines = _LINE_END.split(text)
-    return lines if whole or len(lines) == 1 else lines[:-1]
 
 
 def header_of(path: str, lines: Sequence[str]) -> Header | None:

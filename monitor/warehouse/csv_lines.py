@@ -10,14 +10,16 @@ rows.
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import escape
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from monitor.config.relation import CsvFiles, CsvPart, TableName, literal
-from monitor.warehouse.csv_header import QUOTED, Header, head_of, header_of, lines_of, not_in_utf8, opened, readable
+from monitor.warehouse.csv_header import QUOTED, Header, header_of, not_in_utf8, opened, readable
 from monitor.warehouse.csv_rejects import FileRows, UnreadableLine, check, look_at
 from monitor.warehouse.parquet_types import visible_files
 from monitor.warehouse.relation import UnreadableFile, select_of
@@ -26,6 +28,7 @@ COPIED_BYTES = 64 * 2**20
 """CSV files of at most this many bytes on the disk are read once a session."""
 _ESCAPES = ('"', "\\")
 _HEAD_LINES, _CHUNK = 1_000, 10_000
+_UTF_16 = ("\udcff\udcfe", "\udcfe\udcff")  # how such a text begins, if it is read as UTF-8
 _EXPLICIT = "auto_detect = false"
 _SHORT = ("null_padding = true", "ignore_errors = true")
 _ONE_THREAD = "parallel = false"
@@ -48,7 +51,7 @@ def csv_rows(driver: Any, path: str, table: str) -> CsvRows:
     if "://" in path:
         raise UnreadableFile(f"{path} is no file of this machine", "download it first: nothing is read over a network")
     paths = visible_files(path)
-    headers = {each: header for each in paths if (header := header_of(each, _head(driver, each))) is not None}
+    headers = {each: header for each in paths if (header := header_of(each, head_of(driver, each))) is not None}
     if not headers:
         raise UnreadableFile(f"{path} is empty", "a CSV file begins with a line of names: write the file again")
     into = table if sum(Path(each).stat().st_size for each in headers) <= COPIED_BYTES else None
@@ -62,23 +65,24 @@ def csv_rows(driver: Any, path: str, table: str) -> CsvRows:
     return CsvRows(TableName((into,)) if into else files, tuple(line for _, lines in found for line in lines))
 
 
-def _head(driver: Any, path: str) -> Sequence[str]:
-    """The first lines of a file. Raises :class:`UnreadableFile`."""
-    if not path.lower().endswith(".zst"):
-        return head_of(path)
-    return lines_of("".join(_packed_lines(driver, path, f"LIMIT {_HEAD_LINES}")).removeprefix("\ufeff"), whole=True)
+def head_of(driver: Any, path: str) -> Sequence[str]:
+    """The first lines of a file, without their ends. Raises :class:`UnreadableFile`."""
+    head = "".join(islice(_lines(driver, path, f"LIMIT {_HEAD_LINES}"), _HEAD_LINES)).removeprefix("\ufeff")
+    if head.startswith(_UTF_16):
+        raise not_in_utf8(path, "iconv -f utf-16 -t utf-8", "UTF-16")
+    return re.split("\r\n|\n|\r", head)
 
 
-def _lines(driver: Any, path: str) -> Iterator[str]:
+def _lines(driver: Any, path: str, limit: str = "") -> Iterator[str]:
     """The lines of a file with their ends, also of a packed one. Bytes that are no UTF-8 become surrogates."""
     if path.lower().endswith(".zst"):
-        yield from _packed_lines(driver, path)
+        yield from _packed_lines(driver, path, limit)
         return
     with readable(path), io.TextIOWrapper(opened(path), "utf-8-sig", "surrogateescape", newline="") as file:
         yield from file
 
 
-def _packed_lines(driver: Any, path: str, limit: str = "") -> Iterator[str]:
+def _packed_lines(driver: Any, path: str, limit: str) -> Iterator[str]:
     """The lines of a file that only DuckDB unpacks, by a separator that no text has."""
     import duckdb  # noqa: PLC0415 - other engines do without it
 

@@ -270,15 +270,14 @@ def test_a_file_may_end_within_a_quoted_value(tmp_path: Path) -> None:
     assert (reading.rows, bad(reading)) in [(200, {"date_missing": 1}), (200, {"date_malformed": 1})]
 
 
-def test_unreadable_lines_of_truths_and_of_open_items_are_counted_too(tmp_path: Path) -> None:
+def test_unreadable_lines_of_truths_are_counted_too(tmp_path: Path) -> None:
     rows = ["t1,refund,0.9,2026-11-09", "t2,refund,0.8,2026-11-09", "t3,a,b,0.9,2026-11-09"]
     scores = written(tmp_path / "scores.csv", rows, "ticket,label,score,predicted_at")
     truths = written(tmp_path / "truths.csv", ["t1,1,2026-11-10", "t2,1,x,2026-11-11"], "id,actual,resolved_at")
-    more = written(tmp_path / "open.csv", [*rows, *rows[2:]], "ticket,label,score,predicted_at")
     settings = {"columns": {"item": "ticket"}, "truth": {"relation": str(truths), "on": {"ticket": "id"}}}
     assert bad(read(scores, **settings)) == {"line_unreadable": 2}
-    reading = read(scores, **settings, unresolved=str(more))
-    assert (reading.rows, bad(reading)) == (1, {"line_unreadable": 4})
+    reading = read(scores, **settings, unresolved=True)
+    assert (reading.rows, bad(reading)) == (1, {"line_unreadable": 2})
     assert reading.unresolved is not None
 
 
