@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
-from sqlalchemy.sql.base import ColumnCollection
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
@@ -171,19 +170,12 @@ class NumberStatements(Statements):
         return sa.select(COUNT).select_from(self._sound())
 
     def numbers(self, limit: int) -> Statement:
-        """(predicted, deviation, actual, weight, turn) of at most ``limit`` rows; ``turn`` is by the items' md5."""
-        rows, by_bytes = self._sound(), self.dialect.ordered
+        """(predicted, deviation, actual, weight) of at most ``limit`` rows, by the items' md5."""
+        rows = self._sound()
         weight = rows.c.weight if "weight" in rows.c else double(ONE).label("weight")
-        by_hash = by_bytes(self.dialect.md5(rows.c.item)).label("hashed")
         columns = [rows.c[name] for name in ("predicted", "deviation", "actual")]
-        chosen = sa.select(*columns, weight, by_hash, rows.c.item, rows.c.label)
-        first = chosen.order_by(*self._in_turn(chosen.selected_columns)).limit(limit).subquery("first_rows")
-        turn = place_over(order_by=self._in_turn(first.c)).label("turn")
-        return sa.select(*(first.c[name] for name in ("predicted", "deviation", "actual", "weight")), turn)
-
-    def _in_turn(self, rows: ColumnCollection[str, Any]) -> list[Expression]:
-        by_bytes = self.dialect.ordered
-        return [rows["hashed"], by_bytes(rows["item"]), by_bytes(rows["label"]).nulls_first()]
+        order = (*self._by_hash(rows.c.item), self.dialect.ordered(rows.c.label).nulls_first())
+        return sa.select(*columns, weight).order_by(*order).limit(limit)
 
     def _rejected_values(self, rows: Subquery) -> tuple[Expression, Expression, Expression]:
         """Three NULLs: a source of numbers has no score in [0, 1] and no outcome of 0 or 1."""

@@ -16,7 +16,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from monitor.config.model import ScoreFrom, SourceConfig
+from monitor.config.model import ScoreFrom
 from monitor.config.relation import TableName
 from monitor.warehouse.checks import Column, Layout
 from monitor.warehouse.dates import instant_of
@@ -36,10 +36,11 @@ _NUMBERS = ("score", "actual", "predicted", "weight")
 def localised(rows: Rows[Asked]) -> Iterator[Rows[Asked]]:
     """The same rows; of a source whose scores are made, a copy with its scores, which exists within the block only."""
     plain = rows.statements
-    if plain.source.score is None:
+    made = plain.source.score
+    if made is None:
         yield rows
         return
-    layout = _layout_of_copy(plain)
+    layout = _layout_of_copy(plain, made)
     engine = sa.create_engine("duckdb:///:memory:", poolclass=NullPool)
     try:
         with engine.connect() as local, local.begin():
@@ -48,24 +49,17 @@ def localised(rows: Rows[Asked]) -> Iterator[Rows[Asked]]:
             chunked = rows.connection.execution_options(yield_per=CHUNK)
             result = chunked.execute(plain.raw(tuple(plain.layout.columns)))
             for part in result.partitions(CHUNK):
-                _insert(local, layout, _scored([tuple(row) for row in part], plain))
+                _insert(local, layout, _scored([tuple(row) for row in part], plain, made))
             config = plain.source.model_copy(update={"score": None, "columns": {}})
             yield Rows(local, replace(plain, source=config, layout=layout, dialect=DuckDB()))
     finally:
         engine.dispose()
 
 
-def _layout_of_copy(plain: Statements) -> Layout:
-    made = _score_of(plain.source).source
-    names = ["score" if name == made else name for name in plain.layout.columns]
+def _layout_of_copy(plain: Statements, made: ScoreFrom) -> Layout:
+    names = ["score" if name == made.source else name for name in plain.layout.columns]
     columns = {name: Column(f"c{place}", _kind(plain, name)) for place, name in enumerate(names)}
     return Layout(from_clause(TableName((_TABLE,))), columns)
-
-
-def _score_of(source: SourceConfig) -> ScoreFrom:
-    if source.score is None:
-        raise AssertionError("only a source whose score is made has a column to make it from")
-    return source.score
 
 
 def _kind(plain: Statements, name: str) -> Kind:
@@ -81,10 +75,9 @@ def _create(layout: Layout) -> str:
     return f"CREATE TABLE {_TABLE} ({', '.join(f'{name} {type_}' for name, type_ in types)})"
 
 
-def _scored(rows: Sequence[Sequence[Any]], plain: Statements) -> dict[str, list[Any]]:
+def _scored(rows: Sequence[Sequence[Any]], plain: Statements, made: ScoreFrom) -> dict[str, list[Any]]:
     """The columns of some rows by canonical name: dates as ISO text; scores, NaN if an array gives none."""
-    names, made = tuple(plain.layout.columns), _score_of(plain.source)
-    columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    columns = dict(zip(plain.layout.columns, map(list, zip(*rows, strict=True)), strict=True))
     columns["score"] = list(map(CONSTRUCTIONS[made.method].score, columns.pop(made.source)))
     for name in _DATES:
         if name in columns:

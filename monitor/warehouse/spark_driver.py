@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -45,8 +45,7 @@ class Cursor:
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self._rows: list[tuple[Any, ...]] | None = None
-        self._at = 0
+        self._rows: Iterator[tuple[Any, ...]] = iter(())
         self.table: Any = None
         self.description: list[tuple[Any, ...]] | None = None
         self.rowcount = -1
@@ -64,27 +63,28 @@ class Cursor:
             raise OperationalError(_message(error)) from error
         types = [(field.name, field.dataType.simpleString()) for field in frame.schema.fields]
         self.description = [(name, kind, None, None, None, None, None) for name, kind in types]
-        self._rows, self._at, self.rowcount = None, 0, self.table.num_rows
+        self._rows, self.rowcount = _rows_of(self.table), self.table.num_rows
 
     def fetchmany(self, size: int | None = None) -> Sequence[tuple[Any, ...]]:
         """The next rows."""
-        if self._rows is None:
-            columns = [column.to_pylist() for column in self.table.columns]
-            self._rows = list(zip(*columns, strict=True)) if columns else []
-        begin, self._at = self._at, self._at + (self.arraysize if size is None else size)
-        return self._rows[begin : self._at]
+        return list(itertools.islice(self._rows, self.arraysize if size is None else size))
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """The next row; None after the last."""
-        return next(iter(self.fetchmany(1)), None)
+        return next(self._rows, None)
 
     def fetchall(self) -> Sequence[tuple[Any, ...]]:
         """All rows that were not fetched yet."""
-        return self.fetchmany(self.rowcount)
+        return list(self._rows)
 
     def close(self) -> None:
         """Forget the rows."""
-        self._rows, self.table = [], None
+        self._rows, self.table = iter(()), None
+
+
+def _rows_of(table: Any) -> Iterator[tuple[Any, ...]]:
+    """The rows of an Arrow table, which is turned into them at the first of them."""
+    yield from zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
 class Connection:

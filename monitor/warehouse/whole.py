@@ -51,10 +51,9 @@ def probability_rows(columns: Arrays, items: int) -> ProbabilityRows:
 
 
 def regression_rows(columns: Arrays, items: int) -> RegressionRows:
-    """Rows of numbers, in their ``turn``. If they are a sample of ``items``, each represents as many of them."""
-    turn = np.argsort(_floats(columns["turn"]))
+    """Rows of numbers. If they are a sample of ``items``, each represents as many of them."""
     predicted, deviation, actual, weight = (
-        _floats(columns[name])[turn] for name in ("predicted", "deviation", "actual", "weight")
+        _floats(columns[name]) for name in ("predicted", "deviation", "actual", "weight")
     )
     return RegressionRows(predicted, deviation, actual, weight * (items / max(len(predicted), 1)), items)
 

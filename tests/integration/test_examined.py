@@ -198,7 +198,7 @@ def test_rows_without_an_item_or_any_date_are_said_one_by_one(load: Loader, sett
         assert said == {"item_missing": len(odd), "date_missing": len(fresh)}, engine
 
 
-def test_rows_that_wait_in_a_second_relation_are_counted_or_said(load: Loader) -> None:
+def test_rows_that_wait_are_counted_or_said(load: Loader) -> None:
     dates = dict.fromkeys(("resolved_at", "predicted_at"), WEEK.start)
     known = [row | dates for row in rows("refund", n=10)]
     waiting = [
@@ -207,13 +207,14 @@ def test_rows_that_wait_in_a_second_relation_are_counted_or_said(load: Loader) -
     waiting[0]["predicted_at"] = waiting[1]["predicted_at"] = waiting[2]["confidence"] = None
     types = {**TYPES, "predicted_at": "TIMESTAMP WITH TIME ZONE"}
     for engine, warehouse in load([*known, *waiting], types=types).items():
-        both = (f"SELECT * FROM resolved_tickets WHERE true_label IS {which}" for which in ("NOT NULL", "NULL"))
-        source = SourceConfig.model_validate(SINGLE | dict(zip(("relation", "unresolved"), both, strict=True)))
+        source = SourceConfig.model_validate(SINGLE | {"unresolved": True})
         reading = warehouse.read("tickets", source, WEEK, now=NOW)
         assert reading.unresolved is not None
         assert reading.unresolved.waiting_of(None).rows == len(waiting) - 3, engine
         (said,) = [str(e["why"]) for r in reading.quality if r.reason == "waiting_unusable" for e in r.examples]
-        assert said == "of rows without a truth 3 cannot be used: 2 date missing, 1 score missing", engine
+        assert said == "of rows without a truth 1 cannot be used: 1 score missing", engine
+        rejected = {each.reason: each.rows for each in reading.quality}
+        assert rejected["outcome_missing"] == 2, "of these nobody knows in which window they wait"
 
 
 def test_columns_of_all_labels_beside_theirs_are_no_labels(load: Loader) -> None:
