@@ -100,18 +100,6 @@ class WholeStatements(RankedStatements):
             rows = self._with_truth()
             yield identified(rows, _how_untrue(rows)).where(sa.not_(_one_truth(rows)))
 
-    def truths(self) -> Statement:
-        """(items, true_labels, scored_labels): how many items there are, and labels true or scored for at least one."""
-        facts = self._facts()
-        hit = facts.c.y == ONE
-        true = sa.case((hit, facts.c.label))
-        items = sa.func.sum(sa.case((hit, ONE), else_=ZERO))
-        return sa.select(
-            sa.cast(sa.func.coalesce(items, ZERO), sa.BigInteger).label("items"),
-            sa.func.count(sa.distinct(true)).label("true_labels"),
-            sa.func.count(sa.distinct(facts.c.label)).label("scored_labels"),
-        )
-
     def whole_rows(self, *, share: float, least: float) -> Statement:
         """(number, label, s, y, w, truth, frequency) of the rows of a sample of items; ``number`` counts items from 1.
 

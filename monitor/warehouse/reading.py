@@ -179,7 +179,7 @@ class Reader:
             rest=rest,
             ranked=latest._ranked(),
             items=latest._of_items(sums),
-            whole=latest._whole(),
+            whole=latest._whole(groups, sums),
             rejected=rejected,
             fingerprint=fingerprint if self.rows is self.outside else None,
         ).noted(RARE_LABELS, _together(len(rare), len(counts)))
@@ -326,16 +326,16 @@ class Reader:
             found[name] = counts.with_design_effect(effects[name]) if name in effects else counts
         return found
 
-    def _whole(self) -> ProbabilityRows | None:
+    def _whole(self, groups: Arrays, sums: Sums) -> ProbabilityRows | None:
         """Whole rows of probabilities, of a sample of the items if there are too many."""
         statements = self.statements
         if not self.whole or not isinstance(statements, WholeStatements):
             return None
-        (found,) = self.rows.ask(statements.truths())
-        items, true, scored = (int(found[name]) for name in ("items", "true_labels", "scored_labels"))
+        items, labels = whole_number_of(sums["n"]), groups["label"]
         if not items:
             return None
-        share, least = sampling(items, true, scored)
+        true = labels[np.asarray(groups["wy"], dtype=np.float64) > 0]
+        share, least = sampling(items, len({*true.tolist()}), len({*labels.tolist()}))
         rows = self.rows.fetch(statements.whole_rows(share=share, least=least))
         return probability_rows(rows, items)
 

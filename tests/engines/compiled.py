@@ -101,7 +101,6 @@ def statements(engine: str) -> Iterator[tuple[str, sa.Select[Any]]]:
     yield "dependence of ranks", ranked.ranked_dependence("item", "cluster")
     yield "gains of items", ranked.of_items()
     yield "items without one truth", whole.untrue()
-    yield "true labels", whole.truths()
     yield "whole rows", whole.whole_rows(share=0.1, least=20.0)
     yield "numbers", numbers.numbers(1000)
     yield "pairs", plain.pairs(5)
