@@ -125,9 +125,15 @@ def test_run_report_and_page_show_them_as_estimates(world: World, run: Run) -> N
     assert {line["metric"] for line in lines} >= {"ece", "expected_ece", "expected_overconfidence", "expected_accuracy"}
 
 
-def test_items_that_cannot_be_read_leave_the_counts_judged_and_everything_says_why(tmp_path: Path) -> None:
-    config = WAITING.replace("unresolved: true", "unresolved: no_such_table")
-    with pinned_world(tmp_path, config=config).opened(lambda: NOW) as monitor:
+def broken(*_: object, **__: object) -> None:
+    raise WarehouseFailed("the connection was lost")
+
+
+def test_items_that_cannot_be_read_leave_the_counts_judged_and_everything_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Warehouse, "unresolved", broken)
+    with pinned_world(tmp_path, config=WAITING).opened(lambda: NOW) as monitor:
         run = run_window(monitor, week(WEEK, ZONE))
         (part,) = run.evaluated
         assert (part.problem, expected(run)) == (None, [])
@@ -136,9 +142,9 @@ def test_items_that_cannot_be_read_leave_the_counts_judged_and_everything_says_w
         assert run.document["quality"] == [{"source": "tickets", "reason": "unresolved_failed", "rows": 0}]
         console = Console(record=True, width=400)
         console.print(run_summary(run.evaluated, ()))
-        assert "could not be read (unresolved_failed): tickets: " in console.export_text()
+        assert "could not be read (unresolved_failed): the connection was lost" in console.export_text()
         report = collect_report(monitor.store, monitor.config, week(WEEK, ZONE), now=NOW)
-        assert any("(unresolved_failed): tickets: " in note and "no_such_table" in note for note in report.notes)
+        assert any("(unresolved_failed): the connection was lost" in note for note in report.notes)
         seen = findings(observed(monitor.store, monitor.config, NOW), NOW)
         issues = [each for each in seen if each.reason == WatchReason.UNRESOLVED_FAILED]
         assert [each.severity for each in issues] == ["warning"]
@@ -148,9 +154,6 @@ def test_items_that_cannot_be_read_leave_the_counts_judged_and_everything_says_w
 def test_a_warehouse_that_does_not_answer_for_them_is_asked_again_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object, **__: object) -> None:
-        raise WarehouseFailed("the connection was lost")
-
     monkeypatch.setattr(Warehouse, "unresolved", broken)
     with pinned_world(tmp_path, config=WAITING).opened(lambda: NOW) as monitor:
         at = {"window": week(WEEK, ZONE), "names": ["tickets"], "store": True}

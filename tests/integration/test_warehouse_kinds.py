@@ -24,7 +24,6 @@ from monitor.metrics.registry import METRICS
 from monitor.metrics.top_k import precision_at
 from monitor.warehouse import scored, whole
 from monitor.warehouse.reader import Reading, RelationError, Warehouse
-from monitor.warehouse.statements import Statements
 from tests.conftest import ENGINES, Loader
 
 pytestmark = pytest.mark.postgres
@@ -410,9 +409,9 @@ def test_rows_without_a_usable_date_are_counted_in_the_warehouse_and_not_fetched
     fetched: list[int] = []
     plain = scored._scored
 
-    def noted(rows: Sequence[Sequence[Any]], of: Statements) -> dict[str, list[Any]]:
+    def noted(rows: Sequence[Sequence[Any]], *of: Any) -> dict[str, list[Any]]:
         fetched.append(len(rows))
-        return plain(rows, of)
+        return plain(rows, *of)
 
     monkeypatch.setattr(scored, "_scored", noted)
     config = source(score={"from": "votes", "method": "vote_share"})
