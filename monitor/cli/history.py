@@ -50,11 +50,14 @@ HistoryFormat = Literal["table", "csv", "json", "parquet"]
 
 @cli.app.command(
     epilog="Examples:  calmon history --metric ece  ·  calmon history --label billing --format csv  ·  "
-    "calmon history --metric overconfidence --where automated  ·  "
+    "calmon history --metric overconfidence --where automated  ·  calmon history --rule automated-overconfidence  ·  "
     "calmon history --from 2026-W30 --to 2026-W40  ·  calmon history --missing"
 )
 def history(
     metric: Annotated[str, typer.Option(help="Any metric of docs/metrics.md.")] = "ece",
+    rule: Annotated[
+        str | None, typer.Option(help="A rule of alerts.yaml: its metric, over the rows that it is about.")
+    ] = None,
     source: cli.SourceOption = None,
     label: cli.LabelOption = None,
     where: Annotated[Where, typer.Option(help="Over which rows.")] = "all",
@@ -83,6 +86,8 @@ def history(
     with cli.plain_errors():
         begins, ends = days_of(schedule, first_window, last_window, last)
         metric = metric_named(metric)
+        if rule is not None:
+            metric, where, schedule = _of_rule(rule)
         if metric not in METRICS:
             raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(METRICS)}")
     with cli.store() as store:
@@ -140,6 +145,17 @@ def _write_history(
         cli.write(output, text)
     else:
         typer.echo(text, nl=not text.endswith("\n"))
+
+
+def _of_rule(name: str) -> tuple[str, Where, Schedule]:
+    """What a rule of alerts.yaml is about: its metric, population and schedule. Raises UsageError."""
+    rules = {rule.id: rule for rule in cli.configuration().rules}
+    if name not in rules:
+        raise cli.UsageError(f"alerts.yaml has no rule {name!r}; it has: {listed(list(rules))}")
+    rule = rules[name]
+    if rule.metric is None:
+        raise cli.UsageError(f"rule {name!r} is a shift test, which has no trend of a metric")
+    return rule.metric, rule.where, rule.schedule
 
 
 def _say_what_may_be_removed(metric: str, found: Sequence[Estimate], until: datetime) -> None:
