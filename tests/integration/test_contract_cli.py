@@ -242,3 +242,15 @@ def test_a_source_that_is_neither_in_alerts_yaml_nor_in_the_history_is_refused(t
     assert calmon(world, *words.split(), "--source", "nope").exit_code == 0
     (tmp_path / "alerts.yaml").unlink()
     assert calmon(world, *words.split(), "--source", "other").exit_code == 0
+
+
+def test_the_history_of_a_rule_is_of_its_metric_rows_and_schedule(tmp_path: Path) -> None:
+    world = make_world(tmp_path)
+    calmon(world, "run", "weekly", "--week", WEEKS[4])
+    by_rule = calmon(world, "history", "--rule", "automated-overconfidence", "--format", "csv").stdout
+    same = ("history", "--metric", "overconfidence", "--where", "automated", "--format", "csv")
+    assert by_rule == calmon(world, *same).stdout
+    assert set(pd.read_csv(BytesIO(by_rule.encode()))["label"]) >= {"rare", "slipping", "steady"}
+    for rule, said in (("score-shift", "is a shift test"), ("ece-incraese", "it has: automated-overconfidence")):
+        refused = calmon(world, "history", "--rule", rule)
+        assert (refused.exit_code, said in " ".join(refused.stderr.split())) == (2, True)
