@@ -14,6 +14,7 @@ from monitor.core.records import Interval
 from monitor.inference.alignment import align
 from monitor.inference.change import ece_level_ps, ece_rate_p, mover
 from monitor.inference.intervals import ece_intervals, mce_intervals
+from monitor.metrics.calibration import mce
 from tests.fakes.one_table import ece_increase_p, ece_level_p, mce_increase_p, mce_level_p, merged, unchanged
 
 Rows = npt.NDArray[np.float64]
@@ -112,6 +113,7 @@ def test_the_chance_of_a_change_in_mce_agrees_with_a_simulated_null() -> None:
     for change in (-0.02, 0.0, 0.03, 0.06):
         (p_value,) = null.chance(np.array([change]))
         assert p_value == pytest.approx((risen >= change).mean(), abs=0.015)
+    assert mce_increase_p(window, baseline) == null.chance(np.array([mce(window) - mce(baseline)]))[0]
 
 
 @pytest.mark.parametrize("threshold", [0.02, 0.05, 0.1])
