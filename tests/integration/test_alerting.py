@@ -337,6 +337,8 @@ def test_a_run_that_did_not_see_what_a_person_did_meanwhile_decides_again(world:
 def test_a_silence_says_nothing_in_the_thread_and_ends_by_itself_with_an_edit(world: AlertsWorld) -> None:
     world.evaluate("2026-W02", [REFUND])
     world.person("silences", "refund", "ana", length=10 * DAY)
+    silenced = "Silenced until Thu 2026-01-22 06:05 UTC, or until it becomes more severe, by ana."
+    assert silenced in read_edit(world, "refund")
     world.evaluate("2026-W03", [replace(REFUND, outcome="few")])
     assert "reply" not in kinds(world)
     world.clock.now += 2 * DAY
