@@ -11,7 +11,7 @@ from monitor.alerting.health.issues import HealthIssue, WatchReason
 from monitor.alerting.health.message import automation_now
 from monitor.alerting.health.troubles import decide, is_said_already, needing
 from monitor.core.records import Incident, Severity, SwitchState
-from monitor.incidents.life import IncidentDecision, acknowledge, event_of, silence, wake
+from monitor.incidents.life import IncidentDecision, acknowledge, event_of, silence
 
 R = WatchReason
 NOON = datetime(2026, 11, 16, 12, tzinfo=UTC)
@@ -78,14 +78,6 @@ def test_an_acknowledgement_of_something_critical_does_not_hide_another_critical
     held = acknowledge(incident(None, NOON, issue(R.DELIVERY_STUCK)), "ana", NOON).incident
     made = changed(held, NOON + HOUR, issue(R.DELIVERY_STUCK), issue(R.RUN_MISSING))
     assert (made.incident and made.incident.state, made.calls) == ("open", True)
-
-
-def test_a_silence_that_is_over_ends_as_that_of_a_label() -> None:
-    held = silence(incident(None, NOON, issue(R.RUN_MISSING)), "ana", NOON + HOUR, NOON).incident
-    assert held is not None
-    woken = wake(held, NOON + 2 * HOUR)
-    event = event_of(woken, NOON + 2 * HOUR)
-    assert (woken.incident and woken.incident.state, event and event.kind) == ("open", "unsilenced")
 
 
 def test_it_ends_at_once_and_comes_back_within_a_day() -> None:

@@ -86,10 +86,6 @@ def test_the_time_on_is_cut_with_the_window() -> None:
     assert on_for(ON, end=START) == 0.0
 
 
-def test_the_end_of_a_lease_ends_the_time_on() -> None:
-    assert on_for(replace(ON, lease_until=START + 2 * DAY)) == pytest.approx(2 / 7)
-
-
 def test_the_source_s_own_switch_forbids_its_labels() -> None:
     whole = event(START + DAY, "disabled", "off", label=None)
     assert on_for(ON, whole) == pytest.approx(1 / 7)

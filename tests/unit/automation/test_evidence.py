@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from monitor.automation.evidence import KEPT, breach_of, breaches_of, is_against, lease_bound, with_verdict
-from monitor.core.records import Outcome, Reason, RuleEvidence, Schedule, Subject, Verdict, Window
+from monitor.automation.evidence import KEPT, breach_of, breaches_of, is_against, with_verdict
+from monitor.core.records import Outcome, Reason, RuleEvidence, Subject, Verdict, Window
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 DAY, WEEK = timedelta(days=1), timedelta(weeks=1)
@@ -38,14 +38,6 @@ def after(*found: tuple[str, int]) -> RuleEvidence:
     for attempt, (outcome, week) in enumerate(found):
         evidence = with_verdict(evidence, verdict(outcome, week, attempt))
     return evidence
-
-
-@pytest.mark.parametrize("apart", [timedelta(hours=-1), timedelta(hours=5)], ids=str)
-def test_a_week_that_is_judged_again_in_another_time_zone_is_the_same_week(apart: timedelta) -> None:
-    again = verdict("breach", 1, attempt=9)
-    window = replace(again.window, start=again.window.start + apart, end=again.window.end + apart)
-    found = with_verdict(after(("ok", 0), ("ok", 1)), replace(again, window=window))
-    assert [each.verdict for each in found.windows] == ["breach 1 9", "ok 0 0"]
 
 
 @pytest.mark.parametrize(
@@ -112,21 +104,6 @@ def test_scores_that_are_blocked_answer_the_breach_that_names_them() -> None:
     assert (both.windows[0].blocked, is_against([both], [(0.0, 1.0)])) == ((), True)
     assert [rule.rule for rule, _ in breaches_of([blocks, both])] == ["rule", "rule"]
     assert not breaches_of([blocks, both])[0][1].blocked, "what turns off comes first"
-
-
-@pytest.mark.parametrize(
-    ("schedule", "lease", "bound"),
-    [("weekly", 9 * DAY, 9 * DAY), ("weekly", 2 * DAY, 7.5 * DAY), ("daily", 2 * DAY, 2 * DAY),
-     ("daily", DAY, 1.5 * DAY)],
-)  # fmt: skip
-def test_a_lease_waits_for_a_rule_no_longer_than_its_schedule_and_the_lease_itself(
-    schedule: Schedule, lease: timedelta, bound: timedelta
-) -> None:
-    new = RuleEvidence("tickets", "billing", "rule", schedule, since=MONDAY)
-    assert lease_bound(new, MONDAY - WEEK, lease) == MONDAY + bound
-    assert lease_bound(new, MONDAY + WEEK, lease) == MONDAY + WEEK + bound
-    judged = RuleEvidence("tickets", "billing", "rule", schedule, judged_until=MONDAY + DAY, since=MONDAY)
-    assert lease_bound(judged, MONDAY + WEEK, lease) == MONDAY + DAY + bound
 
 
 @pytest.mark.parametrize("outcome", ["unconfirmed", "not_evaluated"])

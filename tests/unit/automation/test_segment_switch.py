@@ -29,8 +29,6 @@ from tests.unit.automation.test_switch import (
     OFF_BY_RUN,
     OK,
     ON,
-    SILENT,
-    UNCONFIRMED,
     WEEK,
     enable,
     found_before,
@@ -98,10 +96,6 @@ def test_the_reason_of_a_segment_names_the_window_in_the_configured_time_zone() 
     assert reasons == [f"{RULE} in breach in 2026-W46"] * 2
 
 
-def test_a_breach_whose_rule_has_no_evidence_yet_is_not_passed_over() -> None:
-    assert off(run(ON, segment(WEB)).after) == (WEB,)
-
-
 def test_a_breach_of_another_rule_turns_off_the_label_in_the_same_event() -> None:
     done = judged(ON, BREACH, segment(WEB))
     assert (done.after.state, off(done.after)) == ("off", (WEB,))
@@ -146,12 +140,6 @@ def test_a_person_may_write_a_stored_segment_with_other_cases_and_spaces(enable:
     assert off(done.after) == (() if enable else (WEB,))
 
 
-def test_silence_and_doubt_leave_segments_as_they_are() -> None:
-    before = judged(ON, segment(WEB)).after
-    for found in (replace(SILENT, rule=RULE), replace(UNCONFIRMED, rule=RULE)):
-        assert judged(before, found, before=[segment(WEB)], end=END + WEEK).after.segments == before.segments
-
-
 def test_a_dry_run_says_what_it_would_turn_off_and_renews_the_lease() -> None:
     done = judged(ON, segment(WEB), automation=DRY)
     assert off(done.after) == ()
@@ -162,13 +150,6 @@ def test_a_dry_run_says_what_it_would_turn_off_and_renews_the_lease() -> None:
 
 
 # Evidence
-
-
-def test_an_ok_clears_a_breach_of_segments_only_where_it_judged_all_of_them() -> None:
-    (known,) = found_before(segment(WEB), end=END - WEEK)
-    unjudged = with_verdict(known, segment(within=[MAIL]))
-    assert breach_of(unjudged) is not None
-    assert breach_of(with_verdict(known, segment(within=[MAIL, WEB]))) is None
 
 
 def test_a_breach_of_one_segment_goes_on_where_another_is_in_breach_and_it_was_not_judged() -> None:
@@ -198,13 +179,6 @@ def test_a_person_turns_a_segment_off_and_no_run_turns_it_on() -> None:
     assert off(good.after, NOW + WEEK) == (WEB,)
 
 
-def test_an_enable_of_the_label_leaves_its_segments_off_and_one_of_the_segment_turns_it_on() -> None:
-    before = replace(change(ON, on=False).after, state="off", lease_until=None)
-    on = enable(before).after
-    assert (on.state, off(on)) == ("on", (WEB,))
-    assert off(change(on, on=True).after) == ()
-
-
 def test_an_enable_of_a_label_turns_off_what_a_rule_in_breach_has_named_meanwhile() -> None:
     done = enable(NEVER, known=found_before(segment(WEB)))
     assert (done.after.state, off(done.after)) == ("on", (WEB,))
@@ -221,12 +195,6 @@ def test_no_run_undoes_an_enable_for_a_day_except_for_critical_labels() -> None:
     assert off(held.after, NOW + timedelta(hours=24)) == (WEB,)
     critical = judged(on, segment(WEB), now=NOW + timedelta(hours=1), critical=True)
     assert off(critical.after, NOW + timedelta(hours=1)) == (WEB,)
-
-
-def test_no_run_undoes_an_enable_of_the_label_in_its_segments_either() -> None:
-    on = enable(ON).after
-    held = judged(on, segment(WEB), now=NOW + timedelta(hours=1)).after
-    assert (off(held, NOW + timedelta(hours=23)), off(held, NOW + timedelta(hours=24))) == ((), (WEB,))
 
 
 def test_a_segment_found_where_a_window_is_run_again_in_a_hold_is_stored_whatever_is_noted_of_the_label() -> None:
@@ -273,14 +241,6 @@ def test_what_is_refused(state: SwitchState, asked: dict[str, Any], words: str) 
         change(state, **asked)
 
 
-def test_a_label_that_is_turned_off_is_off_for_all_segments() -> None:
-    state = operator_change(
-        change(ON, on=False).after, enable=False, by="ana", reason="stop", now=NOW, automation=KEEP, key="k"
-    ).after
-    assert not ask(state, {"channel": "mail"})
-    assert ask(state, {"channel": "mail"}).reason.value == "off"
-
-
 # The gate
 
 
@@ -312,12 +272,6 @@ WEB_OFF = replace(ON, segments=(SegmentSwitch(*WEB, END),))
 def test_a_gate_is_closed_for_the_segment_and_for_who_does_not_say_his(given: Any, reason: str) -> None:
     found = ask(WEB_OFF, given)
     assert (found.reason.value, bool(found)) == (reason, reason == "on")
-
-
-def test_without_a_segment_off_nobody_is_asked_for_any_and_lower_scores_are_as_ever() -> None:
-    assert ask(ON)
-    assert ask(change(WEB_OFF, on=True).after)
-    assert ask(WEB_OFF, {"channel": "web"}, score=0.5).reason.value == "below_automate_at"
 
 
 def test_every_column_with_a_segment_off_must_be_said() -> None:

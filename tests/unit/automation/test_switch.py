@@ -138,11 +138,6 @@ def test_a_living_on_is_allowed_whatever_the_source_says_but_off(whole: SwitchSt
     assert (allowed.allowed, allowed.reason, allowed.until) == (True, "on", ON.lease_until)
 
 
-def test_blocked_ranges_of_the_label_and_of_the_source_hold_together():
-    whole = SwitchState("tickets", None, state="on", blocked=((0.8, 0.9),))
-    assert effective(replace(ON, blocked=((0.9, 1.0), (0.1, 0.2))), NOW, whole=whole).blocked == ((0.1, 0.2), (0.8, 1))
-
-
 @pytest.mark.parametrize(
     ("score", "blocked"), [(0.79, False), (0.8, True), (0.85, True), (0.9, True), (0.90004, True), (0.9001, False),
                            (float("nan"), True)],
@@ -166,11 +161,6 @@ def test_a_breach_of_a_disabling_rule_turns_off():
     assert (event.key, event.verdict, event.at) == ("weekly:2026-11-16:1", BREACH.id, NOW)
 
 
-@pytest.mark.parametrize("label", ["billing", None])
-def test_a_breach_turns_off_what_was_never_set(label: str | None):
-    assert run(replace(NEVER, label=label), BREACH).after.state == "off"
-
-
 @pytest.mark.parametrize("state", [OFF_BY_RUN, OFF_BY_OPERATOR])
 def test_a_breach_of_what_is_off_is_remembered_once_and_changes_nothing_else(state: SwitchState):
     decision = run(state, BREACH)
@@ -191,13 +181,6 @@ def test_an_operators_enable_keeps_a_label_on_against_runs():
     assert run(held, block((0.8, 0.9)), now=NOW + timedelta(hours=1)).after.blocked == ()
 
 
-def test_it_holds_no_longer_than_it_says():
-    held = enable(ON).after
-    assert run(held, BREACH, now=NOW + timedelta(hours=24)).after.state == "off"
-    longer = enable(ON, until=NOW + timedelta(hours=48)).after
-    assert run(longer, BREACH, now=NOW + timedelta(hours=47)).after.state == "on"
-
-
 def test_a_label_is_not_said_to_be_left_on_longer_than_its_lease_lasts():
     held = enable(ON, until=NOW + timedelta(days=60)).after
     decision = run(held, BREACH, now=NOW + timedelta(hours=1))
@@ -206,18 +189,6 @@ def test_a_label_is_not_said_to_be_left_on_longer_than_its_lease_lasts():
     assert ends < NOW + timedelta(days=60)
     assert decision.reason == f"left on: enabled by ana until {ends:%Y-%m-%d %H:%M} UTC"
     assert not effective(decision.after, ends, whole=None).allowed
-
-
-def test_what_a_run_wanted_off_during_a_hold_is_off_from_its_end_on():
-    held = enable(ON).after
-    decision = run(held, BREACH, now=NOW + timedelta(hours=1))
-    assert decision.after.lease_until == held.hold_until
-    assert effective(decision.after, NOW + timedelta(hours=23), whole=None).allowed
-    assert not effective(decision.after, NOW + timedelta(hours=24), whole=None).allowed
-    again = run(decision.after, BREACH, now=NOW + timedelta(hours=2))
-    assert replace(again.after, version=decision.after.version) == decision.after
-    longer = enable(decision.after, until=NOW + timedelta(hours=48), known=found_before(BREACH)).after
-    assert longer.lease_until == longer.hold_until, "a second enable does not make the evidence go away"
 
 
 def test_a_breach_that_the_enable_answered_is_held_too_where_its_window_is_run_again():
@@ -245,12 +216,6 @@ def test_a_held_breach_makes_no_lease_longer_than_it_was():
     held = enable(ON, until=NOW + timedelta(days=30)).after
     after = run(held, BREACH, end=END + WEEK).after
     assert (after.lease_until, after.verdict) == (NOW + LEASE, BREACH.id)
-
-
-def test_a_good_window_makes_an_enable_against_the_evidence_last():
-    against = run(enable(ON).after, BREACH, now=NOW + timedelta(hours=1)).after
-    good = run(against, OK, end=END + WEEK)
-    assert (good.after.state, good.after.lease_until, good.after.verdict) == ("on", END + WEEK + LEASE, None)
 
 
 def test_scores_that_a_run_wanted_blocked_during_a_hold_are_blocked_by_the_first_run_after_it():
@@ -282,15 +247,6 @@ def test_a_critical_label_enabled_against_a_breach_is_off_at_the_next_one_also_o
     assert (day.state, day.lease_until) == ("on", on.hold_until), "nothing new was found: the person has answered it"
 
 
-def test_a_breach_of_a_blocking_rule_blocks_its_ranges_and_renews():
-    state = replace(ON, blocked=((0.1, 0.2),))
-    decision = run(state, block((0.8, 0.9), (0.9, 0.95)))
-    assert (decision.after.state, decision.after.blocked) == ("on", ((0.1, 0.2), (0.8, 0.95)))
-    assert decision.after.lease_until == END + LEASE
-    assert decision.event is not None
-    assert (decision.event.kind, decision.event.blocked) == ("blocked", decision.after.blocked)
-
-
 @pytest.mark.parametrize(
     ("named", "blocked"),
     [((0.8537, 0.9012), (0.85, 0.91)), ((0.29, 0.57), (0.29, 0.57)), ((0.0, 0.0001), (0.0, 0.01)),
@@ -298,10 +254,6 @@ def test_a_breach_of_a_blocking_rule_blocks_its_ranges_and_renews():
 )  # fmt: skip
 def test_ranges_are_rounded_outwards_to_hundredths(named: tuple[float, float], blocked: tuple[float, float]):
     assert run(ON, block(named)).after.blocked == (blocked,)
-
-
-def test_ranges_that_touch_after_rounding_are_one():
-    assert run(ON, block((0.801, 0.812), (0.817, 0.83))).after.blocked == ((0.8, 0.83),)
 
 
 def test_blocking_what_is_blocked_only_renews():
@@ -361,28 +313,9 @@ def test_turning_off_wins_over_blocking():
     assert run(ON, block((0.8, 0.9)), BREACH).after.state == "off"
 
 
-def test_one_evaluated_rule_renews_the_lease_from_the_end_of_the_window():
-    decision = run(ON, OK, SILENT)
-    assert (decision.after.lease_until, decision.after.last_window_end) == (END + LEASE, END)
-    assert (decision.after.actor, decision.after.changed_at) == ("ana", ON.changed_at)
-    assert decision.event is not None
-    assert decision.event.kind == "renewed"
-
-
 def test_a_lease_never_gets_shorter():
     longer = replace(ON, lease_until=END + timedelta(days=30))
     assert run(longer, OK).after.lease_until == END + timedelta(days=30)
-
-
-def test_nor_does_a_person_make_it_shorter():
-    longer = replace(ON, lease_until=END + timedelta(days=30))
-    assert enable(longer).after.lease_until == END + timedelta(days=30)
-
-
-def test_an_evaluated_rule_revives_an_expired_lease():
-    expired = replace(ON, lease_until=END - timedelta(days=1))
-    assert not effective(expired, NOW, whole=None).allowed
-    assert effective(run(expired, OK).after, NOW, whole=None).allowed
 
 
 def test_nothing_evaluated_lets_the_lease_run_out():
@@ -420,42 +353,12 @@ def test_a_breach_of_a_rule_that_may_not_act_is_refused():
         run(ON, verdict(actions=["slack"]))
 
 
-@pytest.mark.parametrize("evidence", [BREACH, OK, SILENT, block((0.8, 0.9))])
-def test_an_older_window_changes_nothing(evidence: Verdict):
-    state = replace(ON, last_window_end=END + WEEK)
-    decision = run(state, evidence, automation=DISABLE)
-    assert (decision.after, decision.event, decision.reason) == (state, None, "older window")
-
-
 def test_an_older_window_acts_when_asked_to_and_renews_nothing_backwards():
     state = replace(ON, last_window_end=END + WEEK, lease_until=END + 3 * WEEK)
     off = run(state, BREACH, requested=True)
     assert (off.after.state, off.reason, off.after.last_window_end) == ("off", "turned off", END + WEEK)
     good = run(state, OK, requested=True)
     assert (good.after, good.event) == (state, None)
-
-
-def test_an_older_window_that_is_asked_to_block_gives_a_source_without_a_lease_its_own():
-    whole = replace(NEVER, label=None, last_window_end=END + WEEK)
-    assert run(whole, block((0.8, 0.9)), requested=True).after.lease_until == END + LEASE
-
-
-def test_a_week_evaluated_late_still_acts_although_days_after_it_were_evaluated():
-    state = replace(ON, last_window_end=END + timedelta(days=2))
-    assert run(state, BREACH).after.state == "off"
-    assert (
-        run(replace(ON, last_window_end=END), BREACH, end=END - timedelta(days=1), schedule="daily").after.state == "on"
-    )
-
-
-def test_an_older_window_that_acts_prolongs_no_enable_against_the_evidence():
-    off = run(ON, BREACH).after
-    against = enable(off, until=NOW + timedelta(hours=1)).after
-    for found in (OK, SILENT):
-        decision = run(against, found, end=END - WEEK, requested=True)
-        assert (decision.after, decision.event) == (against, None)
-    ended = run(against, block((0.8, 0.9)), end=END - WEEK, requested=True, now=NOW + timedelta(hours=2)).after
-    assert ended.lease_until == against.lease_until
 
 
 def test_daylight_saving_makes_no_older_week_newer():
@@ -559,26 +462,6 @@ def test_an_off_of_what_was_not_on_gets_no_end(before: SwitchState):
     assert disable(before, until=NOW + WEEK).hold_until is None
 
 
-def test_after_two_good_windows_in_a_row_it_comes_back():
-    off = run(ON, BREACH, automation=AFTER_TWO).after
-    first = run(off, OK, end=END + WEEK, automation=AFTER_TWO)
-    assert (first.after.state, first.after.ok_streak, first.reason) == ("off", 1, "1 of 2 good windows")
-    assert first.event is not None
-    assert first.event.kind == "counted"
-    second = run(first.after, OK, end=END + 2 * WEEK, automation=AFTER_TWO)
-    assert (second.after.state, second.after.lease_until) == ("on", END + 2 * WEEK + LEASE)
-    assert second.event is not None
-    assert second.event.kind == "enabled"
-
-
-def test_the_same_window_counts_once_whatever_its_data():
-    off = run(ON, BREACH, automation=AFTER_TWO).after
-    assert run(off, OK, automation=AFTER_TWO).after.ok_streak == 0
-    first = run(off, OK, end=END + WEEK, automation=AFTER_TWO).after
-    again = run(first, OK, end=END + WEEK, automation=AFTER_TWO)
-    assert (again.after, again.event) == (first, None)
-
-
 def test_a_window_that_comes_again_under_a_clock_behind_neither_counts_nor_renews():
     off = run(ON, BREACH, automation=AFTER_TWO).after
     first = run(off, OK, end=END + WEEK, automation=AFTER_TWO).after
@@ -596,13 +479,6 @@ def test_a_breach_starts_the_count_again():
     breached = run(first, BREACH, end=END + 2 * WEEK, automation=AFTER_TWO).after
     assert (breached.state, breached.ok_streak) == ("off", 0)
     assert run(breached, OK, end=END + 3 * WEEK, automation=AFTER_TWO).after.state == "off"
-
-
-def test_good_days_do_not_undo_what_the_weekly_rules_turned_off():
-    state = run(ON, BREACH, automation=AFTER_TWO).after
-    for day in range(1, 7):
-        state = run(state, OK, end=END + timedelta(days=day), schedule="daily", automation=AFTER_TWO).after
-    assert (state.state, state.ok_streak) == ("off", 0)
 
 
 def test_a_sunday_evaluated_before_its_week_does_not_hide_the_week():
@@ -623,28 +499,6 @@ def test_a_weekly_breach_of_what_a_day_turned_off_asks_for_good_weeks():
     assert (good_week.after.ok_streak, good_week.event) == (0, None)
 
 
-def test_a_day_that_turns_off_what_a_week_had_blocked_asks_for_good_weeks():
-    blocked = run(ON, block((0.8, 0.9)), automation=AFTER_TWO).after
-    off = run(blocked, BREACH, end=END + timedelta(days=1), schedule="daily", automation=AFTER_TWO).after
-    assert (off.state, off.actor, off.counted_run) == ("off", "daily run", "weekly run")
-
-
-def test_good_windows_unblock():
-    state = run(ON, block((0.8, 0.9)), automation=AFTER_TWO).after
-    first = run(state, OK, end=END + WEEK, automation=AFTER_TWO).after
-    assert (first.blocked, first.ok_streak) == (((0.8, 0.9),), 1)
-    second = run(first, OK, end=END + 2 * WEEK, automation=AFTER_TWO)
-    assert (second.after.state, second.after.blocked, second.reason) == ("on", (), "unblocked")
-    assert second.event is not None
-    assert (second.event.kind, second.event.blocked) == ("unblocked", ())
-
-
-def test_manual_blocks_stay_but_the_lease_is_renewed():
-    blocked = run(ON, block((0.8, 0.9))).after
-    after = run(blocked, OK, end=END + WEEK).after
-    assert (after.blocked, after.lease_until) == (((0.8, 0.9),), END + WEEK + LEASE)
-
-
 # What a person does
 
 
@@ -656,20 +510,6 @@ def test_an_operator_turns_on_with_a_fresh_lease_and_a_hold():
     assert decision.event is not None
     assert (decision.event.kind, decision.event.actor, decision.event.key) == ("enabled", "ana", "command")
     assert (decision.event.until, decision.event.reason) == (after.hold_until, "checked")
-
-
-def test_an_enable_against_the_last_evaluation_lasts_as_long_as_it_holds():
-    off, known = run(ON, BREACH).after, found_before(BREACH)
-    assert enable(off, known=known).after.lease_until == NOW + timedelta(hours=24)
-    assert enable(off, known=known).after.verdict == BREACH.id
-    assert enable(off, until=NOW + timedelta(days=3), known=known).after.lease_until == NOW + timedelta(days=3)
-    assert enable(off, until=NOW + timedelta(days=30), known=known).after.lease_until == NOW + LEASE
-    assert enable(off, known=known).reason == (
-        "turned on until 2026-11-17 07:00 UTC: against the last evaluation (automated-overconfidence), "
-        "and only a good window makes it last"
-    )
-    again = enable(disable(off), known=known).after
-    assert again.lease_until == NOW + timedelta(hours=24), "an off in between changes no evidence"
 
 
 @pytest.mark.parametrize("before", [NEVER, ON, OFF_BY_RUN, OFF_BY_OPERATOR, replace(NEVER, label=None)])
@@ -691,19 +531,6 @@ def test_what_is_not_confirmed_clears_no_evidence_and_renews_no_enable_against_i
     )  # fmt: skip
     cleared = run(against, OK, end=END + WEEK, known=found_before(BREACH, OK, end=END + WEEK)).after
     assert (cleared.verdict, cleared.lease_until) == (None, END + WEEK + LEASE)
-
-
-@pytest.mark.parametrize("before", [ON, replace(NEVER, label=None), replace(ON, blocked=((0.1, 0.2),))])
-def test_a_breach_that_no_switch_shows_is_acted_on_by_the_next_evaluated_run(before: SwitchState):
-    day, weekly = verdict("ok", rule="day"), verdict(rule="week")
-    decision = run(before, day, schedule="daily", known=found_before(weekly, rules=["day"]))
-    assert (decision.after.state, decision.after.verdict) == ("off", weekly.id)
-    assert decision.after.reason == "week: no window within its threshold since its breach"
-    named = found_before(replace(block((0.8, 0.9)), rule="week"), weekly, rules=["day"])
-    if before.label is not None:  # what only blocks is not enough where another rule turns off
-        both = [*found_before(block((0.8, 0.9))), *found_before(weekly)]
-        assert run(before, block((0.8, 0.9)), known=both).after.state == "off"
-    assert run(before, SILENT, known=named).after.state == "off", "also by a run that could evaluate nothing"
 
 
 def test_a_breach_of_a_week_that_is_judged_late_is_acted_on_although_newer_days_were_judged():
@@ -818,21 +645,6 @@ def test_after_a_good_window_no_verdict_is_against_an_enable(before: SwitchState
     assert enable(good.after, now=NOW + WEEK, known=known).after.lease_until == NOW + WEEK + LEASE
 
 
-def test_a_good_window_also_answers_a_breach_found_while_a_person_had_it_off():
-    breached = run(OFF_BY_OPERATOR, BREACH, known=found_before(BREACH)).after
-    good = run(breached, OK, end=END + WEEK, known=found_before(BREACH, OK, end=END + WEEK)).after
-    assert (good.state, good.by_operator) == ("off", True)
-    assert enable(good, now=NOW + WEEK).after.lease_until == NOW + WEEK + LEASE
-
-
-def test_a_good_day_answers_no_breach_of_a_week():
-    off = run(ON, BREACH).after
-    good_day = verdict("ok", rule="ece-two-days")
-    known = found_before(BREACH, rules=["ece-two-days"])
-    day = run(off, good_day, end=END + timedelta(days=1), schedule="daily", known=known)
-    assert (day.after, day.event) == (off, None)
-
-
 def test_a_source_enabled_against_the_evidence_closes_its_labels_at_the_end_of_the_hold():
     whole = enable(run(replace(NEVER, label=None), BREACH).after, known=found_before(BREACH)).after
     label = replace(ON, lease_until=NOW + LEASE)
@@ -899,11 +711,6 @@ def test_a_dry_run_says_what_would_have_happened_and_leaves_the_switch(
     assert again.event is None or (again.event.key, again.after) == (event.key, after), "stored once"
 
 
-@pytest.mark.parametrize("found", [OK, BREACH, block((0.8, 0.9))])
-def test_in_a_dry_run_every_evaluated_window_renews(found: Verdict):
-    assert run(ON, found, automation=dry()).after.lease_until == END + LEASE
-
-
 def test_in_a_dry_run_what_was_not_evaluated_renews_nothing():
     decision = run(ON, SILENT, automation=dry(when_not_evaluated="disable"))
     assert decision.after.lease_until == ON.lease_until
@@ -938,12 +745,6 @@ def test_after_a_change_by_a_person_the_same_window_is_reported_anew():
     assert first.event is not None
     assert second.event is not None
     assert first.event.key != second.event.key
-
-
-def test_when_the_dry_run_ends_the_next_window_acts():
-    told = run(ON, BREACH, automation=dry()).after
-    assert run(told, BREACH).after.state == "off"
-    assert run(told, BREACH, end=END + WEEK).after.state == "off"
 
 
 def test_an_operator_acts_in_a_dry_run_as_ever():
@@ -994,7 +795,3 @@ def test_a_label_of_which_no_score_is_safe_any_more_is_off() -> None:
     then = run(first.after, limit(None), end=END + WEEK, known=found_before(limit(0.9), limit(None), end=END + WEEK))
     assert (then.after.state, then.after.blocked, then.after.kept) == ("off", (), None)
     assert "from no score on its promise is shown to hold" in then.after.reason
-
-
-def test_a_rule_that_turns_off_outdoes_one_that_limits() -> None:
-    assert run(ON, limit(0.9), verdict(rule="ece-two-days")).after.state == "off"

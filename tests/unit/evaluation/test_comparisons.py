@@ -441,13 +441,6 @@ def test_a_level_rule_needs_no_baseline() -> None:
     assert found.p_value < 1e-3
 
 
-def test_a_level_rule_too_is_not_judged_in_a_window_of_the_baseline() -> None:
-    rule = Rule(id="level", metric="ece", condition="above", threshold=0.05)
-    inside = compare(rule, material(rows(4_000, over=0.3), baseline=pinned(rows(20_000), weeks_back=0)), EVALUATION)
-    assert inside.problem is Reason.IN_BASELINE
-    assert inside.p_value is None
-
-
 def test_the_overconfidence_of_automated_rows_is_an_exact_binomial_test_on_them_alone() -> None:
     rule = Rule(id="s", metric="overconfidence", where="automated", condition="above", threshold=0.05, min_samples=30)
     now = rows(2_000, over=0.2)
@@ -574,11 +567,6 @@ def test_pooling_never_crosses_the_end_of_the_baseline() -> None:
 def test_a_run_looks_at_as_many_windows_as_pooling_may_need() -> None:
     assert windows_needed(CONFIG, window()) == 4
     assert windows_needed(CONFIG, day()) == 7
-
-
-def test_a_label_that_vanished_is_judged_as_having_no_rows() -> None:
-    found = input_of(replace(data("v2"), baselines={"gone": pinned(rows(20_000))}), "gone", (), 4)
-    assert compare(RISE, found, EVALUATION).problem is Reason.NO_ROWS
 
 
 @pytest.mark.parametrize("metric", ["excess_errors", "automated_accuracy"])

@@ -72,10 +72,6 @@ def test_what_is_the_same_is_distinguished_from_what_is_not() -> None:
     assert not same({"a": 1.0}, {"a": None})
 
 
-def test_no_label_is_no_evidence() -> None:
-    assert compare_family(Rule(id="r", metric="ece", condition="above", threshold=0.1), [], EVALUATION) == []
-
-
 def test_hits_beyond_a_limit_are_those_of_the_binomial_distribution() -> None:
     rng = np.random.default_rng(3)
     n = np.concatenate([[1.0, 100.0, 700.0], np.rint(rng.uniform(1, 6000, 5)), [250.0, 250.0, 40.5]])[None]

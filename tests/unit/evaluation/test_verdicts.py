@@ -114,10 +114,6 @@ def test_a_rule_that_asks_for_no_certainty_asks_for_rows_and_the_threshold_only(
     assert verdict.detail["certainty"] == "none"
 
 
-def test_a_breach_of_few_rows_stays_a_breach() -> None:
-    assert decision_of(RISE, evidence(adequate=False), 1e-9, RATE).outcome == "breach"
-
-
 def test_p_values_are_adjusted_over_the_family_and_by_the_number_of_decision_rules() -> None:
     family = [evidence(label, p_value=p) for label, p in (("a", 0.0004), ("b", 0.5), ("c", 0.6), ("d", 1.0))]
     verdicts = decide(RISE, family, rate=RATE, decision_rules=6, revision="r")

@@ -66,16 +66,6 @@ def verdict(id: str, rule: str, severity: Severity, of: Window) -> Verdict:
     )  # fmt: skip
 
 
-def test_many_rules_of_both_schedules_are_one_incident_with_the_gravest_severity() -> None:
-    found = {"w": verdict("w", "weekly", "warning", window(10)), "d": verdict("d", "daily", "critical", window(9))}
-    (made,) = run([trouble("billing", because=("w", "d"))], **found)
-    assert made.incident is not None
-    assert (made.incident.severity, made.incident.rules) == ("critical", ("weekly", "daily"))
-    (unsafe,) = run([told("billing", DiagnosisState.UNSAFE, because=("w",))], w=found["w"])
-    assert unsafe.incident is not None
-    assert unsafe.incident.severity == "critical"
-
-
 def test_a_daily_finding_that_rests_on_a_week_alone_brings_back_nothing_that_a_person_ended() -> None:
     found = {"w": verdict("w", "weekly", "warning", window(10))}
     (made,) = run([trouble("billing", because=("w",))], **found)
@@ -218,12 +208,3 @@ def of_its_labels(number: int = 10) -> Diagnosis:
 def test_a_source_that_its_labels_explain_opens_no_incident_of_its_own() -> None:
     assert kinds(run([of_its_labels(), trouble("billing")])) == [("open", "label", "billing")]
     assert kinds(run([trouble(None), trouble("billing")])) == [("open", "label", None), ("open", "label", "billing")]
-
-
-def test_the_incident_of_a_source_that_labels_explain_later_goes_on_until_it_is_fine() -> None:
-    known = incidents(run([trouble(None)]))
-    known = incidents(run([of_its_labels(11), trouble("billing", 11)], known), known)
-    assert [(each.label, each.is_open) for each in known] == [(None, True), ("billing", True)]
-    assert kinds(run([fine(None, 12), fine("billing", 12)], known)) == [
-        ("resolve", "label", None), ("resolve", "label", "billing"),
-    ]  # fmt: skip

@@ -77,14 +77,6 @@ def test_what_a_week_does(letters: str, expected: tuple[str, str, bool]) -> None
     assert seen(after(letters)) == expected
 
 
-def test_what_comes_back_within_four_weeks_is_the_same_incident_and_later_another_one() -> None:
-    soon, late = after("DFFFFD").incident, after("DFFFFFD").incident
-    assert soon is not None
-    assert late is not None
-    assert (soon.id, soon.reopened, soon.opened_window) == (opened().id, 1, "2026-W10")
-    assert (late.id == opened().id, late.reopened, late.opened_window) == (False, 0, "2026-W16")
-
-
 def test_a_window_counts_once_unless_it_says_something_else_and_an_older_one_never() -> None:
     incident = after("DD").incident
     now = finding("D", 11).window.end + HOURS
@@ -94,17 +86,6 @@ def test_a_window_counts_once_unless_it_says_something_else_and_an_older_one_nev
     assert seen(decide(finding("F", 10), incident, now)) == ("nothing", "older_window", False)
     silent = after("DC").incident
     assert seen(decide(finding("C", 11), silent, now)) == ("nothing", "already_counted", False)
-
-
-def test_a_window_that_a_clock_counted_ahead_of_its_time_blocks_no_present_one() -> None:
-    incident = decide(finding("D", 40), None, finding("D", 40).window.end).incident
-    now = finding("D", 11).window.end + HOURS
-    assert seen(decide(finding("F", 11), incident, now)) == ("resolve", "fine_again", False)
-
-
-def test_rows_that_are_back_end_an_incident_of_a_label_that_vanished() -> None:
-    assert seen(after("DF", kind="vanished")) == ("resolve", "rows_are_back", False)
-    assert seen(after("DF", kind="unchecked")) == ("resolve", "checked_again", False)
 
 
 def test_an_acknowledgement_lasts_until_the_end_or_until_it_is_more_severe() -> None:

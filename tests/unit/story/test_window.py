@@ -100,11 +100,6 @@ def test_many_labels_that_cannot_be_judged_for_one_reason_are_one_line() -> None
     )
 
 
-def test_a_trouble_that_cannot_be_judged_now_is_not_told_as_over() -> None:
-    (story,) = [label_story(replace(RARE, label="billing"), as_of=NOW, trouble=UNSAFE)]
-    assert doubts([story])[0].endswith("; its trouble since W41 (W40 to W42) is not over")
-
-
 def test_of_two_labels_as_bad_the_costlier_is_first_and_a_source_is_no_label() -> None:
     cheap = replace(UNSAFE, label="a", cost=Cost(412, 0.58, 0.91, 3, 1, 5))
     whole = replace(UNSAFE, label=None)
