@@ -25,7 +25,7 @@ from monitor.metrics.registry import CONTRACT
 from monitor.operations.collect import with_whole
 from monitor.operations.recalibrate import from_windows
 from monitor.recalibration.compare_constructions import Compared, compare
-from monitor.recalibration.gain import shared_out
+from monitor.recalibration.gain import folds
 from monitor.report.tables import Cell, Element
 from monitor.report.words import number, share
 from monitor.warehouse.score_construction import CONSTRUCTIONS
@@ -76,7 +76,7 @@ def stability(
     rng = generator(evaluation.seed, subject, f"stability {FOLDS}", window.name)
     kept = counts.take(counts.w > 0)
     edges = edges_of(kept, quick)
-    parts = [kept, *(fold.held for fold in shared_out(kept, FOLDS, rng))]
+    parts = [kept, *(fold.held for fold in folds(kept, FOLDS, rng))]
     found = [estimate([Sample(subject, part, edges)], window, quick) for part in parts]
     return {name: [e.interval for of in found for e in of if (e.metric, e.where) == (name, "all")] for name in CONTRACT}
 

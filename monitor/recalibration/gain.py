@@ -87,18 +87,13 @@ def refusal(method: Method, counts: Counts) -> str | None:
     return "too_few_outcomes" if counts.effective_rows * min(share, 1 - share) < LEAST_OUTCOMES else None
 
 
-def folds(counts: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
-    """Split the rows at random into k folds of (almost) equal size.
+def folds(held: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
+    """Split the rows of groups of positive weight at random into k folds of (almost) equal size.
 
-    The split has the law of shuffled rows: multivariate hypergeometric draws of the hits and misses of each cell. With
-    unequal weights a cell's hits share its ``wy`` equally, and its misses the rest. If a cell's soft outcomes round to
-    only hits or only misses, all its rows get its mean outcome.
+    The split has the law of shuffled rows: multivariate hypergeometric draws of the hits and misses of each group. With
+    unequal weights a group's hits share its ``wy`` equally, and its misses the rest. If a group's soft outcomes round
+    to only hits or only misses, all its rows get its mean outcome.
     """
-    return shared_out(counts.by_cell().weighted(), k, rng)
-
-
-def shared_out(held: Counts, k: int, rng: np.random.Generator) -> list[Fold]:
-    """As :func:`folds`, for groups of positive weight, which are kept apart by decision."""
     hits = np.rint(held.n * held.rate).astype(np.int64)
     everything = np.concatenate([hits, held.n - hits])
     left, made = everything, []
@@ -169,7 +164,7 @@ def held_apart(windows: Sequence[Counts], rng: np.random.Generator) -> tuple[lis
         part = Fold(pool(cells[:at]), pool(cells[at:]))
         if all(refusal("temperature", each) is None for each in (part.held, part.rest)):
             return [part], "windows"
-    return folds(whole, HALVES, rng), "rows"
+    return folds(whole.by_cell().weighted(), HALVES, rng), "rows"
 
 
 def gains_on_unseen(

@@ -11,7 +11,7 @@ import numpy as np
 from monitor.core.counts import Counts, difference, pool
 from monitor.metrics.calibration import brier, equal_width_ece, nll
 from monitor.metrics.top_k import precision_at
-from monitor.recalibration.gain import FOLDS, Fold, held_out, shared_out
+from monitor.recalibration.gain import FOLDS, Fold, folds, held_out
 from monitor.recalibration.score_map import Method
 
 
@@ -45,13 +45,13 @@ def ranked_gain(method: Method, ranked: Mapping[int, Counts], rng: np.random.Gen
     ks = sorted(ranked)
     further = [difference(ranked[k], [ranked[less]]) for less, k in pairwise(ks)]
     bands = [ranked[ks[0]], *(band for band in further if band is not None)]
-    shared = [shared_out(band.take(band.w > 0), FOLDS, rng) if band.w.any() else [] for band in bands]
+    shared = [folds(band.take(band.w > 0), FOLDS, rng) if band.w.any() else [] for band in bands]
     moved: list[list[Counts]] = [[] for _ in bands]
     for turn in range(FOLDS):
-        rest = pool([folds[turn].rest for folds in shared if folds])
-        for place, folds in enumerate(shared):
-            if folds:
-                moved[place] += held_out(method, [Fold(folds[turn].held, rest)])
+        rest = pool([parts[turn].rest for parts in shared if parts])
+        for place, parts in enumerate(shared):
+            if parts:
+                moved[place] += held_out(method, [Fold(parts[turn].held, rest)])
     before = tuple(_quality(k, bands[: place + 1], bins) for place, k in enumerate(ks))
     after = tuple(_quality(k, [c for part in moved[: place + 1] for c in part], bins) for place, k in enumerate(ks))
     return RankedGain(method, before, after)

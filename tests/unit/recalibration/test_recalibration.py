@@ -172,7 +172,7 @@ def test_rows_of_one_outcome_are_refused_by_name(method: Method, outcome: int) -
 @given(seed=st.integers(0, 2**32 - 1), k=st.integers(2, 10))
 def test_the_folds_share_out_every_row_and_every_weight(seed: int, k: int) -> None:
     counts = sample(rng(seed), 200)
-    made = folds(counts, k, rng(seed, 1))
+    made = folds(counts.by_cell().weighted(), k, rng(seed, 1))
     sizes = [fold.held.rows for fold in made]
     assert len(made) == k
     assert max(sizes) - min(sizes) <= 1
