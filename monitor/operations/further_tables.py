@@ -6,7 +6,9 @@ they read the warehouse; nothing is stored.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import permutations
+from math import inf
 
 import numpy as np
 
@@ -14,17 +16,19 @@ from monitor.config.counting import settings_of
 from monitor.config.model import EvaluationConfig, SourceConfig
 from monitor.context import Monitor
 from monitor.core.baseline import edges_of
-from monitor.core.counts import Counts
+from monitor.core.counts import Counts, bin_counts, equal_frequency_edges
 from monitor.core.records import Interval, Subject, Window
 from monitor.core.wording import count_of
 from monitor.evaluation.estimates import Sample, estimate, generator
+from monitor.inference.intervals import ece_intervals
+from monitor.inference.levels import interval
+from monitor.metrics.calibration import brier, nll
 from monitor.metrics.cost import Costs, cheapest_threshold
 from monitor.metrics.cost_matrix import cheapest_fallback, matrix_of
 from monitor.metrics.dependencies import label_dependencies
 from monitor.metrics.registry import CONTRACT
 from monitor.operations.collect import with_whole
 from monitor.operations.recalibrate import from_windows
-from monitor.recalibration.compare_constructions import Compared, compare
 from monitor.recalibration.gain import folds
 from monitor.report.tables import Cell, Element
 from monitor.report.words import number, share
@@ -156,19 +160,37 @@ def scores_table(monitor: Monitor, subject: Subject, window: Window) -> Element:
     return Element("Ways of making scores", head, tuple(rows), "lrlrrl")
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A way of making scores: ECE (debiased, with its interval), Brier score, log loss and ROC AUC."""
+
+    name: str
+    rows: int
+    ece: Interval
+    brier: float | None
+    nll: float | None
+    roc_auc: Interval
+
+
 def compare_scores(monitor: Monitor, source: str, label: str | None, window: Window) -> list[Compared]:
     """Every score construction that the source's column allows, on the rows of a label (None: of all), best first.
 
-    These constructions need the same kind of numbers as the configured one, so all have the same rows. Raises what
-    reading raises (RelationError, WarehouseFailed).
+    These constructions need the same kind of numbers as the configured one, so all have the same rows. The ECE is on
+    equal-frequency bins of the construction's own scores, with the analytic interval. Among equal ECEs (several may be
+    0 when debiased) the lower Brier score comes first. Raises what reading raises (RelationError, WarehouseFailed).
     """
     config, evaluation = monitor.config.sources[source], monitor.config.evaluation
-    found: dict[str, Counts] = {}
+    found: list[Compared] = []
     for name, construction in CONSTRUCTIONS.items():
         if config.score is None or construction.needs != CONSTRUCTIONS[config.score.method].needs:
             continue
         changed = config.model_copy(update={"score": config.score.model_copy(update={"method": name})})
         labels = with_whole(monitor.warehouse.read(source, changed, window, now=monitor.clock())).labels
-        if label in labels:
-            found[name] = labels[label]
-    return compare(found, bins=evaluation.bins, confidence=evaluation.confidence)
+        counts = labels.get(label)
+        if counts is None:
+            continue
+        bins, confidence = bin_counts(counts, equal_frequency_edges(counts, evaluation.bins)), evaluation.confidence
+        (ece,) = ece_intervals([bins], [], confidence=confidence, form="analytic")
+        auc = interval("roc_auc", counts, confidence)
+        found.append(Compared(name, counts.rows, ece, brier(counts), nll(counts), auc))
+    return sorted(found, key=lambda one: [inf if value is None else value for value in (one.ece.value, one.brier)])

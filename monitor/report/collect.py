@@ -289,10 +289,7 @@ def _notes_of(material: _Material, reading: StoredReading) -> Iterator[str]:
         )
     elif reading.state != "ok":
         yield f"{reading.source} was not evaluated: {reading.error or reading.state.replace('_', ' ')}"
-    yield from words.not_read_words(reading.source, reading.quality)
-    yield from words.rows_gone_words(reading.source, reading.quality)
-    yield from words.rows_deleted_words(reading.quality)
-    yield from words.labels_words(reading.source, reading.quality)
+    yield from words.reading_words(reading.source, reading.quality)
     yield from _read_again(material, reading.source)
     if found := sentence(reading.rejected):
         yield f"{reading.source}, {found}"

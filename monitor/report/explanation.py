@@ -181,13 +181,13 @@ def number(value: float | None, sign: str = "") -> str:
     return "undefined" if value is None else f"{value:{sign}.4g}"
 
 
-def equals(name: str, value: float) -> str:
-    """A probability as an equation. Below 1e-15 it is a rounding error, and no chance is 0.
+def p_is(value: float) -> str:
+    """A p-value as an equation. Below 1e-15 it is a rounding error, and no chance is 0.
 
-    >>> equals("p", 0.01234), equals("p", 0.0)
+    >>> p_is(0.01234), p_is(0.0)
     ('p = 0.0123', 'p < 1e-15')
     """
-    return f"{name} < {_LEAST:.0e}" if value < _LEAST else f"{name} = {value:.3g}"
+    return f"p < {_LEAST:.0e}" if value < _LEAST else f"p = {value:.3g}"
 
 
 def size(evidence: float) -> str:
@@ -318,7 +318,7 @@ def _windows(verdict: Verdict, passed: bool | None) -> str:
     if together is not None:
         before, change = count_of(together["windows"] - 1, verdict.window.unit), together.get("change")
         shown = number(together["value"]) if change is None else f"a change of {number(change)}"
-        p_value = "" if together["p_value"] is None else f", {equals('p', together['p_value'])}"
+        p_value = "" if together["p_value"] is None else f", {p_is(together['p_value'])}"
         answers.append(
             f"not with the {before} before it that held rows, since older windows may not hide what the newest shows "
             f"by itself (together they show {shown}, from {count_of(together['n'], 'row')}{place(verdict)}{p_value})"
@@ -356,7 +356,7 @@ def _segments(verdict: Verdict, passed: bool | None) -> str:
     if "segment_evidence" in detail:
         parts.append(f"its own evidence is {size(detail['segment_evidence'])}, that of the label the mean of all")
     elif (p_value := detail.get("segment_p")) is not None:
-        parts.append(f"it has {equals('p', p_value)}" if p_value < 1 else "it is not beyond the threshold")
+        parts.append(f"it has {p_is(p_value)}" if p_value < 1 else "it is not beyond the threshold")
     named = [f"{segment_name(*line[:2])} ({count_of(line[2], 'row')})" for line in detail["segments_named"]]
     return "; ".join([*parts, f"named: {', '.join(named)}"] if named else parts)
 
@@ -543,10 +543,7 @@ def _sure(verdict: Verdict, passed: bool | None) -> str:
     among = "the only p-value" if family == 1 else f"number {detail['rank']} of the {family} p-values (smallest first)"
     counts = f", times {rules} metric rules of the schedule" if rules > 1 else ""
     below = f"{'' if passed else 'not '}below {number(detail['rate'])}"
-    return (
-        f"{_chance(verdict)} {equals('p', p_value)}{looked}; as {among} of {by}{counts}: "
-        f"adjusted {equals('p', adjusted)}, {below}"
-    )
+    return f"{_chance(verdict)} {p_is(p_value)}{looked}; as {among} of {by}{counts}: adjusted {p_is(adjusted)}, {below}"
 
 
 def _chance(verdict: Verdict) -> str:
@@ -580,7 +577,7 @@ def _enough_evidence(verdict: Verdict, passed: bool | None) -> str:
 
 def _behaviour(verdict: Verdict, passed: bool | None) -> str:
     """Only for a breach: did the label change, or the traffic?"""
-    p_value = equals("p", verdict.detail["p_rate"])
+    p_value = p_is(verdict.detail["p_rate"])
     which = f"{'' if passed else 'not '}below {number(verdict.detail['rate'])}"
     traffic = "" if passed else ": more traffic where scores were already wrong explains it"
     return f"with the gaps of both windows pooled {p_value}, {which}{traffic}"
@@ -589,10 +586,10 @@ def _behaviour(verdict: Verdict, passed: bool | None) -> str:
 def _class_mix(verdict: Verdict, passed: bool | None) -> str:
     """Only beyond the threshold and significant: does another share of true items alone explain it?"""
     mix = verdict.detail["class_mix"]
-    shares = f"{mix['then']:.1%} were true, now {mix['now']:.1%} ({equals('p', mix['p_value'])})"
-    fit = f"that true items, and others, are scored as they were has {equals('p', mix['fit'])}"
+    shares = f"{mix['then']:.1%} were true, now {mix['now']:.1%} ({p_is(mix['p_value'])})"
+    fit = f"that true items, and others, are scored as they were has {p_is(mix['fit'])}"
     if "scores" in mix:
-        fit += f", and that scores lie as before {equals('p', mix['scores'])}"
+        fit += f", and that scores lie as before {p_is(mix['scores'])}"
     if mix.get("is_separable") is False:
         fit += ", but the baseline's scores do not separate the two, so that a fault would look the same"
     if "evidence_at_shares" in mix:

@@ -183,10 +183,8 @@ def _truth_lines(part: Evaluated) -> Iterator[str]:
     whole = next((m for m in part.maturity if m.subject.label is None), None)
     if whole is not None:
         yield f"{maturity_words(whole)}."
-    yield from words.not_read_words(part.source, part.quality)
+    yield from words.reading_words(part.source, part.quality)
     yield from words.left_out_words(part.shifts)
-    yield from words.rows_deleted_words(part.quality)
-    yield from words.labels_words(part.source, part.quality)
     if part.restated:
         yield f"Judged again, since truths came late: {', '.join(past.window.name for past in part.restated)}."
 

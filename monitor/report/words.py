@@ -193,6 +193,14 @@ def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
             )
 
 
+def reading_words(source: str, quality: Sequence[RejectedRows]) -> Iterator[str]:
+    """What is to be known of the rows that were read: what could not be, what is gone, and what is odd about labels."""
+    yield from not_read_words(source, quality)
+    yield from rows_gone_words(source, quality)
+    yield from rows_deleted_words(quality)
+    yield from labels_words(source, quality)
+
+
 _OF_LABELS = (JOIN_ODD, LABELS_DIFFER, RARE_LABELS, AUDIT_DIFFERS, TRUTHS_BIASED, TRUTHS_SCARCE, WAITING_UNUSABLE)
 
 
