@@ -327,10 +327,6 @@ def _pooled_effect(parts: Sequence[Counts]) -> float:
     return sum(part.design_effect * share for part, share in zip(parts, shares, strict=True)) / total if total else 1.0
 
 
-OF_DIAGRAM = ("upper", "n", "w", "ws", "wy", "n_eff")
-"""The columns of :class:`BinCounts` that a reliability diagram needs, which the history keeps for ranks."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class BinCounts:
     """Counts summed by bin; every array has shape (M,), empty bins included.

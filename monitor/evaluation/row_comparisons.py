@@ -14,7 +14,7 @@ from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig, SourceKind
 from monitor.core.baseline import edges_of, population_edges
-from monitor.core.counts import OF_DIAGRAM, Counts, ProbabilityRows, bin_counts, equal_width_edges
+from monitor.core.counts import Counts, ProbabilityRows, bin_counts
 from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
 from monitor.evaluation.comparisons import compare, compare_family, compared_by, gates
 from monitor.evaluation.data import COUNTED, OF_ITEMS, Rows, RuleInput, WholeSource
@@ -161,17 +161,8 @@ def estimates_of_whole(
         else:
             interval, n = _ranked_interval(metric.name, counts, subject, window, evaluation)
         positives = counts.positives if counts else 0.0
-        detail = _tables(metric, whole.rows) | _bins_of_rank(metric, counts, evaluation)
-        found.append(Estimate(subject, window, metric.name, "all", interval, n, positives, detail))
+        found.append(Estimate(subject, window, metric.name, "all", interval, n, positives, _tables(metric, whole.rows)))
     return found
-
-
-def _bins_of_rank(metric: Metric, counts: Counts | None, evaluation: EvaluationConfig) -> dict[str, Any]:
-    """The bins of an ECE of the k highest scores, for its reliability diagram: no history keeps its counts."""
-    if counts is None or ON_RANKED.get(metric.name) != "equal_width_ece":
-        return {}
-    bins = bin_counts(counts, equal_width_edges(evaluation.top_k.bins))
-    return {"bins": {name: getattr(bins, name).tolist() for name in OF_DIAGRAM}}
 
 
 def _tables(metric: Metric, rows: Rows | None) -> dict[str, Any]:

@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-import numpy as np
 
 from monitor.config.model import EvaluationConfig
-from monitor.core.counts import OF_DIAGRAM, BinCounts, Counts, bin_counts, equal_width_edges
+from monitor.core.counts import BinCounts, Counts, bin_counts, equal_width_edges
 from monitor.core.records import WHERES, Estimate, Interval, Subject, Where, Window
 from monitor.evaluation.estimates import generator
 from monitor.inference.selective import OperatingPoint, threshold_for
 from monitor.metrics.class_tables import KEPT_IN, ClassTables, of_detail
 from monitor.metrics.registry import METRICS
-from monitor.metrics.top_k import RANKS
 from monitor.recalibration.gain import Gain, gains_on_unseen
 from monitor.recalibration.score_map import Method
 from monitor.report.figures.boxes import FiveNumbers, score_boxes
 from monitor.report.figures.curves import Curve, risk_coverage_data
-from monitor.report.figures.reliability import Reliability, reliability_data
 
 TARGET_ACCURACY = 0.95
 """The share of automated items that must be right, unless a caller sets another."""
@@ -94,19 +89,3 @@ class Detail:
     def classes(self) -> ClassTables | None:
         """The K x K tables of a multiclass source."""
         return next((of_detail(e.detail) for e in self.estimates if e.metric == KEPT_IN), None)
-
-    @property
-    def ranks(self) -> dict[int, Reliability]:
-        """The reliability of the k highest-scored labels by k; {} where no estimate keeps bins."""
-        kept = ((BINS_KEPT_IN.get(e.metric), e.detail.get("bins")) for e in self.estimates)
-        confidence = self.evaluation.confidence
-        return {k: reliability_data(_bins(bins), confidence=confidence) for k, bins in kept if k is not None and bins}
-
-
-BINS_KEPT_IN: Mapping[str, int] = {f"ece_at_{k}": k for k in RANKS}
-"""The metrics whose estimates keep bins, each with its k."""
-
-
-def _bins(kept: Mapping[str, Any]) -> BinCounts:
-    whole = ("upper", "n")
-    return BinCounts(*(np.asarray(kept[name], dtype=np.int64 if name in whole else float) for name in OF_DIAGRAM))

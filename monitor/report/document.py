@@ -76,7 +76,6 @@ def detail_document(detail: Detail) -> dict[str, Any]:
         "risk_coverage": detail.risk_coverage and asdict(detail.risk_coverage),
         "scores": {name: box and asdict(box) for name in ("right", "wrong") for box in [detail.boxes.get(name)]},
         "recalibration": methods,
-        "top_k": {str(k): [asdict(point) for point in one.points] for k, one in detail.ranks.items()},
         "classes": detail.classes and classes_document(detail.classes),
     }
 

@@ -62,7 +62,6 @@ def of_one(report: SubjectReport, target: float) -> tuple[Element, ...]:
     made = (
         verdicts(report), metrics(detail.estimates), bins(points), risk_coverage(detail), threshold(detail, target),
         recalibration(detail), boxes(detail), segments(report),
-        *(bins(found.points, f"Reliability at {k}") for k, found in detail.ranks.items()),
         *tables_of_classes(report.subject.source, detail.classes),
     )  # fmt: skip
     return tuple(element for element in made if element.rows)
@@ -228,7 +227,7 @@ def metrics(estimates: Iterable[Estimate]) -> Element:
     return Element("All metrics", head, tuple(rows), "lrrrrl", note)
 
 
-def bins(points: Iterable[ReliabilityPoint], title: str = "Reliability") -> Element:
+def bins(points: Iterable[ReliabilityPoint]) -> Element:
     """The reliability diagram of one label: a line for each bin."""
     rows = []
     for p in points:
@@ -236,7 +235,7 @@ def bins(points: Iterable[ReliabilityPoint], title: str = "Reliability") -> Elem
         gap = words.number(p.rate - p.score, sign=True)
         rows.append((f"{p.lower:.4f} to {p.upper:.4f}", f"{p.n:,}", *numbers, gap))
     head = ("scores", "rows", "mean score", "hit rate", "interval", "gap")
-    return Element(title, head, tuple(rows), "lrrrrr")
+    return Element("Reliability", head, tuple(rows), "lrrrrr")
 
 
 def risk_coverage(detail: Detail) -> Element:

@@ -247,14 +247,6 @@ def assert_classes_are_shown(environment: dict[str, str], page: str) -> None:
     assert np.allclose(np.add(found["certain"], found["uncertain"]), found["probabilistic"])
     assert [one["support"] for one in found["classes"]] == np.bincount(true).tolist()
     assert len(found["certainty"]) == 10
-    for k in (1, 3, 5):
-        assert f"Reliability at {k}" in page
-    top = probability.max(axis=1)
-    right = probability.argmax(axis=1) == true
-    bins = np.minimum(np.ceil(np.floor(top * 10_000 + 0.5) / 1_000) - 1, 9).clip(0).astype(int)
-    points = source["top_k"]["1"]
-    assert [point["n"] for point in points] == [int(n) for n in np.bincount(bins, minlength=10) if n]
-    assert [point["rate"] for point in points] == pytest.approx([right[bins == m].mean() for m in np.unique(bins)])
 
 
 def test_both_kinds_of_rows_give_what_scikit_learn_gives(run: Run) -> None:
