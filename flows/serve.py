@@ -17,7 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -182,30 +182,37 @@ def serve_schedules(config: Config, server: LocalServer | None = None) -> None:
         for line in start.begin(config, utc_now()):
             print(line, flush=True)
 
+    while_server_answers(prepare, server)
     # The runner's own SIGTERM handler leaves its work unfinished and warns about it.
     runner.handle_sigterm = _ask_to_end  # type: ignore[method-assign]
-
-    async def serve() -> None:
-        await asyncio.wrap_future(in_thread(prepare))
-        await runner.start()
-
-    asyncio.run(run_until_asked_to_end(serve(), server))
+    asyncio.run(run_until_asked_to_end(runner.start(), server))
 
 
-def in_thread(work: Callable[[], None]) -> Future[None]:
-    """``work`` in a thread that ends with the process: a request to a server that has ended lasts a minute."""
+def while_server_answers(work: Callable[[], None], server: LocalServer | None) -> None:
+    """Do ``work``, and leave it if somebody asks this process to end or its ``server`` has ended.
+
+    The work has a thread of its own, which ends with the process: a request to a server that has ended lasts a minute.
+    Raises AskedToEnd, ServerFailed, or what the work raises.
+    """
     outcome: Future[None] = Future()
 
-    def run() -> None:
-        outcome.set_running_or_notify_cancel()
+    def in_thread() -> None:
         try:
             work()
             outcome.set_result(None)
-        except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
+        except BaseException as error:  # noqa: BLE001 - raised again below
             outcome.set_exception(error)
 
-    threading.Thread(target=run, daemon=True).start()
-    return outcome
+    threading.Thread(target=in_thread, daemon=True).start()
+    while not wait([outcome], timeout=SECONDS_BETWEEN_CHECKS).done:
+        raise_if_asked_to_end()
+        if server is not None:
+            server.raise_if_ended()
+    if outcome.exception() is not None and server is not None:
+        with suppress(subprocess.TimeoutExpired):  # a request may fail a moment before the server has ended
+            server.process.wait(timeout=1)
+        server.raise_if_ended()
+    outcome.result()
 
 
 async def run_until_asked_to_end(work: Coroutine[Any, Any, None], server: LocalServer | None = None) -> None:
@@ -221,9 +228,6 @@ async def run_until_asked_to_end(work: Coroutine[Any, Any, None], server: LocalS
         with suppress(asyncio.CancelledError):
             await running
         return
-    if server is not None and running.done():
-        with suppress(subprocess.TimeoutExpired):  # work may fail a moment before the server has ended
-            server.process.wait(timeout=1)
     if server is not None and server.process.poll() is not None:
         running.cancel()
         await asyncio.wait([running], timeout=SECONDS_TO_END)
