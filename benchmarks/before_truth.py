@@ -29,7 +29,7 @@ from monitor.demo.generator import write_demo
 from monitor.demo.population import PLANTED
 from monitor.evaluation.before_truth import estimates_before_truth
 from monitor.inference.gaps import analytic_points, stack
-from monitor.metrics.registry import METRICS
+from monitor.inference.levels import law_of
 from monitor.warehouse.reader import Warehouse
 
 SEED = 20260101
@@ -219,8 +219,8 @@ def _truths(world: World, warehouse: Warehouse, window: Window) -> dict[str | No
 def _measured(e: Estimate, rows: Counts, baseline: Baseline) -> float | None:
     if e.metric == "expected_ece":
         return float(analytic_points(stack([bin_counts(rows, baseline.edges[e.where])]))[0])
-    value = METRICS[e.metric.removeprefix("expected_")].point(rows)
-    return None if value is None else float(value)
+    law = law_of(e.metric.removeprefix("expected_"), rows)
+    return None if law is None else law.value
 
 
 # --- tables

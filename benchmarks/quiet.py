@@ -51,7 +51,6 @@ from monitor.inference.maximum_change import Pair
 from monitor.inference.merging import merge_thin
 from monitor.inference.promised import all_promises_of
 from monitor.inference.sequential import LONGEST, SIZES, evidence_needed, log_e_values
-from monitor.metrics.registry import METRICS
 
 SEED = 20261128  # another one than while the rules were made
 WORKERS = 2
@@ -504,7 +503,7 @@ def _plain_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[Int
     value = _values(str(rule.metric), played.world.labels[name], *sums[:2])
     level, upwards = rule.threshold, rule.condition == "above"
     if rule.condition == "decrease":
-        level = (METRICS[str(rule.metric)].point(base.counts) or 0.0) - rule.threshold
+        level = (0.0 if (law := law_of(str(rule.metric), base.counts)) is None else law.value) - rule.threshold
     beyond = np.isfinite(value) & ((value > level - 1e-9) if upwards else (value < level + 1e-9))
     for place in np.flatnonzero(beyond):
         counts = played.together(name, played.judged[place], depth).where(rule.where)

@@ -31,14 +31,13 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.counts import BinCounts, Counts, Floats, Ints, bin_counts, equal_frequency_edges
+from monitor.core.counts import BinCounts, Bools, Counts, Floats, Ints, bin_counts, equal_frequency_edges
 from monitor.core.records import ScoreIs
 from monitor.inference.change import Side
 from monitor.inference.class_mix import LEAST, alike, moved_share
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.gaps import ROUNDING, GapTables, analytic_points, each_at, stack
 from monitor.inference.sampling import Proportion
-from monitor.metrics.before_truth import ExpectedOutcomes, expected_accuracy, expected_ece
 
 BINS = 30
 ROWS_A_BIN = 100
@@ -159,16 +158,32 @@ def _side(rows: Counts) -> tuple[tuple[int, ...], tuple[Floats, ...]]:
     return edges, (gap, a / (a + b), a * b / ((a + b) ** 2 * (a + b + 1)), table.score, n)
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Expectation(ExpectedOutcomes):
-    """The expected outcomes of rows without a truth, with the variance of their mean.
+@dataclass(frozen=True, slots=True, eq=False)
+class Expectation:
+    """The expected outcomes of K groups of rows without a truth, with the variance of their mean.
 
-    ``key`` is the map's bin of each group of rows, shape (K,); ``edges`` are those of an ECE.
+    ``n`` counts rows, ``score`` is their mean score, ``chance`` the share of them that is expected to come true,
+    ``predicted`` whether the label was decided for, ``bin`` the bin in which an ECE sees the group and ``key`` that of
+    the map, each of shape (K,). ``edges`` are those of an ECE.
     """
 
+    n: Ints
+    score: Floats
+    chance: Floats
+    predicted: Bools
+    bin: Ints
     key: Ints
     edges: tuple[int, ...]
     by: CalibrationMap = field(repr=False)
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return int(self.n.sum())
+
+    def mean(self, values: Floats) -> float | None:
+        """The mean over the rows of a value of each group, shape (K,); None without rows."""
+        return float((self.n * values).sum()) / self.rows if self.rows else None
 
     @property
     def _in_bins(self) -> Floats:
@@ -212,7 +227,7 @@ def expectation(by: CalibrationMap, scores: Counts, edges: Sequence[int]) -> Exp
     score = scores.score
     chance = np.clip(score + by.gap[key], 0.0, 1.0)
     seen = np.minimum(np.searchsorted(np.asarray(edges), scores.cell, side="left"), len(edges) - 1)
-    return Expectation(scores.n, score, chance, scores.predicted, seen, by.score_is, key=key, edges=tuple(edges), by=by)
+    return Expectation(scores.n, score, chance, scores.predicted, seen, key, tuple(edges), by)
 
 
 def together(parts: Sequence[Expectation], design_effect: float) -> Expectation:
@@ -229,7 +244,7 @@ def together(parts: Sequence[Expectation], design_effect: float) -> Expectation:
     names = ("n", "score", "chance", "predicted", "bin")
     n, score, chance, predicted, seen = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
     key = np.concatenate([part.key + start for part, start in zip(parts, first, strict=True)])
-    return Expectation(n, score, chance, predicted, seen, maps[0].score_is, key=key, edges=parts[0].edges, by=joined)
+    return Expectation(n, score, chance, predicted, seen, key, parts[0].edges, joined)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +263,11 @@ class ShareToCome(Proportion):
 
 def accuracy_law(found: Expectation) -> Proportion | None:
     """The law of the accuracy that will be measured; None without rows."""
-    value = expected_accuracy(found)
+    decided = found.predicted | (found.by.score_is == "confidence_in_prediction")
+    value = found.mean(np.where(decided, found.chance, 1 - found.chance))
     if value is None:
         return None
-    right = np.where(found.predicted | (found.by.score_is == "confidence_in_prediction"), 1.0, -1.0)
+    right = np.where(decided, 1.0, -1.0)
     rate = found.by.rate[found.key]
     mean = found.mean(np.where(right > 0, rate, 1 - rate)) or 0.0
     variance = found.error_of_map + found.error_of_truth + found.error_of_share(right)
@@ -282,7 +298,9 @@ def ece_laws(expectations: Sequence[Expectation], rngs: Sequence[np.random.Gener
     measured = analytic_points(GapTables.joined(later)).reshape(len(filled), len(NODES))
     errors = np.sqrt((measured - values[:, None]) ** 2 @ np.array([weight for _, weight in NODES]))
     for place, value, error in zip(filled, values.tolist(), errors.tolist(), strict=True):
-        laws[place] = Spread(value, error, 0.0, plug_in=expected_ece(expectations[place]))
+        found = expectations[place]
+        gap = _by_bin(found, found.score - found.chance)
+        laws[place] = Spread(value, error, 0.0, plug_in=float(np.abs(gap).sum()) / found.rows)
     return laws
 
 

@@ -21,7 +21,7 @@ from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, OfMoments, Proportion, Ranking
 from monitor.inference.weighted_shares import WeightedShare, unequal_share
-from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, overconfidence, squared_losses
+from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, squared_losses
 from monitor.metrics.classification import agreed
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import (
@@ -169,10 +169,10 @@ def _f1(counts: Counts) -> Law | None:
 
 
 def _overconfidence(counts: Counts) -> Law | None:
-    if overconfidence(counts) is None:
+    total = float(counts.w.sum())
+    if not total > 0:
         return None
-    claimed = float(counts.ws.sum() / counts.w.sum())
-    right_share = min(max(float(counts.wy.sum() / counts.w.sum()), 0.0), 1.0)
+    claimed, right_share = float(counts.ws.sum() / total), min(max(float(counts.wy.sum() / total), 0.0), 1.0)
     return Proportion(right_share, counts.effective_rows, offset=claimed, scale=-1.0)
 
 

@@ -13,11 +13,10 @@ from monitor.core.counts import (
     Counts,
     Floats,
     bin_counts,
-    equal_frequency_edges,
     equal_width_edges,
 )
 from monitor.metrics.definition import Band, Metric
-from monitor.metrics.groups import Groups, of_core, over
+from monitor.metrics.groups import Groups, over
 
 EPSILON = 1e-15
 BINS = 15  # for ace and equal_width_ece, independent of alerts.yaml
@@ -36,19 +35,6 @@ def ece(bins: BinCounts) -> float | None:
     """
     total = float(bins.w.sum())
     return float((bins.w * np.abs(bins.rate - bins.score)).sum()) / total if total > 0 else None
-
-
-def mce(bins: BinCounts) -> float | None:
-    """Maximum calibration error (plug-in): the largest abs(y_m - c_m) of a bin that holds rows.
-
-    In [0, 1]; None where no bin does. Naeini, Cooper & Hauskrecht 2015.
-
-    >>> from monitor.core.counts import bin_counts, counts_from_rows
-    >>> round(mce(bin_counts(counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0]), (5000, 10000))), 6)
-    0.4
-    """
-    held = bins.w > 0
-    return float(np.abs(bins.rate - bins.score)[held].max()) if held.any() else None
 
 
 def brier(counts: Counts) -> float | None:
@@ -79,17 +65,6 @@ def nll(counts: Counts) -> float | None:
     """
     losses = log_losses(counts)
     return None if losses is None else max(losses.mean, 0.0)
-
-
-def overconfidence(counts: Counts) -> float | None:
-    """Overconfidence: mean score minus mean outcome, in [-1, 1]; None without rows.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(overconfidence(counts_from_rows([0.9, 0.9], [1, 0])), 6)
-    0.4
-    """
-    total = float(counts.w.sum())
-    return float((counts.ws - counts.wy).sum()) / total if total > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,18 +143,6 @@ def _logs(score: Floats) -> tuple[Floats, Floats]:
     return -np.log(score + EPSILON), -np.log(1 - score + EPSILON)
 
 
-def ace(counts: Counts, bins: int = BINS) -> float | None:
-    """Adaptive calibration error (plug-in): the ECE over equal-frequency bins, whatever binning is configured.
-
-    In [0, 1]; None without rows. Nixon et al. 2019.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(ace(counts_from_rows([0.9, 0.9, 0.2], [1, 0, 0])), 6)
-    0.333333
-    """
-    return ece(bin_counts(counts, equal_frequency_edges(counts, bins)))
-
-
 def equal_width_ece(counts: Counts, bins: int = BINS) -> float | None:
     """Expected calibration error (plug-in) over bins of equal width, whatever binning is configured.
 
@@ -238,10 +201,10 @@ CALIBRATION_BANDS = (
 )
 
 REGISTERED: tuple[Metric, ...] = (
-    Metric("ace", "Adaptive calibration error", ace, "lower", CALIBRATION_BANDS),
-    Metric("equal_width_ece", "Equal-width calibration error", equal_width_ece, "lower", CALIBRATION_BANDS),
-    of_core("brier_reliability", "Reliability", reliability_core, "lower"),
-    of_core("brier_resolution", "Resolution", resolution_core, "higher"),
-    of_core("brier_uncertainty", "Uncertainty", uncertainty_core, "none"),
-    of_core("class_weighted_nll", "Class-weighted log loss", class_weighted_nll_core, "lower"),
+    Metric("ace", "Adaptive calibration error", "lower", CALIBRATION_BANDS),
+    Metric("equal_width_ece", "Equal-width calibration error", "lower", CALIBRATION_BANDS),
+    Metric("brier_reliability", "Reliability", "lower", core=reliability_core),
+    Metric("brier_resolution", "Resolution", "higher", core=resolution_core),
+    Metric("brier_uncertainty", "Uncertainty", "none", core=uncertainty_core),
+    Metric("class_weighted_nll", "Class-weighted log loss", "lower", core=class_weighted_nll_core),
 )

@@ -14,7 +14,7 @@ import numpy as np
 
 from monitor.core.counts import Counts, Floats
 from monitor.metrics.definition import Direction, Metric
-from monitor.metrics.groups import Groups, of_core, over
+from monitor.metrics.groups import Groups, over
 
 POSITIVE_WEIGHT = 5.0  # a missed positive (an urgent ticket) is as bad as five wrong alarms
 
@@ -27,19 +27,9 @@ class Share:
     rows: float
 
 
-def of_share(name: str, title: str, share: Callable[[Counts], Share | None], direction: Direction) -> Metric:
-    """The registry's row of a metric that is a share of rows; None where there are none of which it is."""
-
-    def point(counts: Counts) -> float | None:
-        found = share(counts)
-        return None if found is None else found.value
-
-    return Metric(name, title, point, direction, share=share)
-
-
 def of_decisions(name: str, title: str, core: Callable[[Confusion], Floats], direction: Direction) -> Metric:
     """The registry's row of a metric of the confusion matrix."""
-    return of_core(name, title, lambda groups: core(confusion_of(groups)), direction)
+    return Metric(name, title, direction, core=lambda groups: core(confusion_of(groups)))
 
 
 def share_of(counts: Counts, part: Floats) -> Share | None:
@@ -214,18 +204,18 @@ def matthews(found: Confusion) -> Floats:
     return np.clip(over(found.tp * found.tn - found.fp * found.fn, whole), -1.0, 1.0)
 
 
-ACCURACY = of_share("accuracy", "Accuracy", right, "higher")
-FALSE_NEGATIVE_RATE = of_share("false_negative_rate", "False-negative rate", missed, "lower")
+ACCURACY = Metric("accuracy", "Accuracy", "higher", share=right)
+FALSE_NEGATIVE_RATE = Metric("false_negative_rate", "False-negative rate", "lower", share=missed)
 REGISTERED: tuple[Metric, ...] = (
-    of_share("error_rate", "Error rate", lambda counts: others(right(counts)), "lower"),
-    of_share("precision", "Precision", predicted_right, "higher"),
-    of_share("recall", "Recall", positives_found, "higher"),
+    Metric("error_rate", "Error rate", "lower", share=lambda counts: others(right(counts))),
+    Metric("precision", "Precision", "higher", share=predicted_right),
+    Metric("recall", "Recall", "higher", share=positives_found),
     of_decisions("f1", "F1", lambda found: over(2 * found.tp, 2 * found.tp + found.fp + found.fn), "higher"),
-    of_share("false_positive_rate", "False-positive rate", alarmed, "lower"),
-    of_share("specificity", "Specificity", lambda counts: others(alarmed(counts)), "higher"),
+    Metric("false_positive_rate", "False-positive rate", "lower", share=alarmed),
+    Metric("specificity", "Specificity", "higher", share=lambda counts: others(alarmed(counts))),
     of_decisions("balanced_accuracy", "Balanced accuracy", balanced_accuracy, "higher"),
     of_decisions("balanced_error", "Balanced error", lambda found: 1 - balanced_accuracy(found), "lower"),
     of_decisions("class_weighted_error", "Class-weighted error", class_weighted_error, "lower"),
-    of_share("prevalence", "Prevalence", lambda counts: share_of(counts, actual_weights(counts)), "none"),
+    Metric("prevalence", "Prevalence", "none", share=lambda counts: share_of(counts, actual_weights(counts))),
     of_decisions("matthews_correlation", "Matthews' correlation", matthews, "higher"),
 )

@@ -15,7 +15,7 @@ import numpy as np
 from monitor.core.counts import CELLS, Counts, Floats
 from monitor.metrics.classification import confusion_of
 from monitor.metrics.definition import Metric
-from monitor.metrics.groups import Core, Groups, groups_of, of_core, on_counts, over
+from monitor.metrics.groups import Core, Groups, groups_of, on_counts, over
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,5 +162,6 @@ ON_GROUPS: Mapping[str, Callable[[Costs], Core]] = {
 
 _TITLES = ("Misclassification cost", "Expected cost of the decisions", "Expected misclassification cost")
 REGISTERED: tuple[Metric, ...] = tuple(
-    of_core(name, title, core(DEFAULT), "lower") for title, (name, core) in zip(_TITLES, ON_GROUPS.items(), strict=True)
+    Metric(name, title, "lower", core=core(DEFAULT))
+    for title, (name, core) in zip(_TITLES, ON_GROUPS.items(), strict=True)
 )

@@ -41,14 +41,14 @@ class Band:
 class Metric:
     """One metric; ``name`` is also the heading of its section in docs/metrics.md, with formula, limits and reference.
 
-    ``point`` gives the textbook (plug-in) value or None where it is undefined, never NaN. ``direction`` says which
-    values are better ("none": neither, as of lambda_v or a prevalence). ``needs`` says what it is computed from:
+    ``direction`` says which values are better ("none": neither, as of lambda_v or a prevalence). ``needs`` says what it
+    is computed from:
     ``counts``: :class:`~monitor.core.counts.Counts`; ``bins``: :class:`~monitor.core.counts.BinCounts`; ``items``: the
     :class:`~monitor.core.counts.Counts` of items with one value each as the outcome (such as 1 where no label acts;
     ``ranked_items``: a value of its ranks, such as its nDCG); ``ranked``: those of the
     ``rank`` highest-scored labels of each item; ``rows``:
     :class:`~monitor.core.counts.ProbabilityRows`; ``regression``: :class:`~monitor.core.counts.RegressionRows`;
-    ``unresolved``: :class:`~monitor.metrics.before_truth.ExpectedOutcomes` of rows without a truth.
+    ``unresolved``: :class:`~monitor.inference.before_truth.Expectation` of rows without a truth.
     ``bands`` come best first; on a border the better one holds. A metric with a ``core`` is a function of groups of
     rows (:mod:`~monitor.metrics.groups`), which computes many draws of one sample at once; one with a ``share`` is a
     share of rows (:class:`~monitor.metrics.classification.Share`), which has exact binomial limits.
@@ -56,7 +56,6 @@ class Metric:
 
     name: str
     title: str
-    point: Callable[[Any], float | None]
     direction: Direction
     bands: tuple[Band, ...] = ()
     core: Callable[[Any], Any] | None = None
@@ -77,7 +76,7 @@ class Metric:
         """The meaning of a value by the bands; None without a value or without a band for it.
 
         >>> bands = (Band(0.0, 0.05, "well calibrated"), Band(0.05, 0.10, "somewhat off"))
-        >>> metric = Metric("ece", "Expected calibration error", lambda bins: 0.0, "lower", bands)
+        >>> metric = Metric("ece", "Expected calibration error", "lower", bands)
         >>> metric.reading(0.05), metric.reading(0.07), metric.reading(0.2)
         ('well calibrated', 'somewhat off', None)
         """

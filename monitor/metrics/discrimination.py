@@ -14,7 +14,7 @@ import numpy as np
 from monitor.core.counts import Bools, Counts, Floats
 from monitor.metrics.calibration import bessel
 from monitor.metrics.definition import Band, Metric
-from monitor.metrics.groups import Groups, of_core, over
+from monitor.metrics.groups import Groups, over
 
 _NOTHING = 1e-12  # a smaller share of weight is a rounding error of two sums of the same rows
 _DISTINCT = 7.3e-7  # closer scores count as equal: the sums cannot resolve their squares
@@ -113,19 +113,6 @@ def _twin_hits(cells: Counts, miss: Floats) -> Bools:
     return np.asarray((cells.n == 2) & (miss == 0) & (spread > _ROUNDED + cells.w / 4 * _DISTINCT**2))
 
 
-def roc_auc(counts: Counts) -> float | None:
-    """Area under the ROC curve: P(score of a hit > score of a miss) + P(equal) / 2, weighted.
-
-    In [0, 1]; None unless both classes occur. Cells are ties. Hanley & McNeil 1982.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> roc_auc(counts_from_rows([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0]))
-    0.875
-    """
-    two = classes(counts)
-    return area_of_roc(two).value if two.hit.any() and two.miss.any() else None
-
-
 def area_of_roc(two: Classes) -> Area:
     """The area under the ROC curve with DeLong's variance (DeLong, DeLong & Clarke-Pearson 1988).
 
@@ -148,20 +135,6 @@ def _share_below(weight: Floats) -> Floats:
 
 def _mean(values: Floats, weight: Floats) -> float:
     return min(max(float((values * weight).sum() / weight.sum()), 0.0), 1.0)
-
-
-def pr_auc(counts: Counts) -> float | None:
-    """Area under the precision-recall curve as average precision: sum of (R_k - R_k+1) P_k, weighted.
-
-    The threshold k runs over the cells, "score >= k". In [0, 1], a blind classifier gets the share
-    of hits; None without hits (without misses it is 1). Not interpolated: Davis & Goadrich 2006.
-
-    >>> from monitor.core.counts import counts_from_rows
-    >>> round(pr_auc(counts_from_rows([0.9, 0.8, 0.7], [1, 0, 1])), 6)
-    0.833333
-    """
-    two = classes(counts)
-    return area_of_precision_recall(two).value if two.hit.any() else None
 
 
 def _from_above(weight: Floats) -> Floats:
@@ -285,6 +258,6 @@ _D_BANDS = (
 _R_BANDS = (Band(0.5, 1.0, "strong"), Band(0.3, 0.5, "moderate"), Band(-1.0, 0.3, "weak"))
 
 REGISTERED: tuple[Metric, ...] = (
-    of_core("cohens_d", "Cohen's d", cohens_d_core, "higher", _D_BANDS),
-    of_core("point_biserial", "Point-biserial correlation", point_biserial_core, "higher", _R_BANDS),
+    Metric("cohens_d", "Cohen's d", "higher", _D_BANDS, cohens_d_core),
+    Metric("point_biserial", "Point-biserial correlation", "higher", _R_BANDS, point_biserial_core),
 )

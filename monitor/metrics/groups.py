@@ -12,10 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from monitor.core.counts import BinCounts, Bools, Counts, Floats, Ints
+from monitor.core.counts import Bools, Counts, Floats, Ints
 from monitor.core.records import ScoreIs
-from monitor.metrics.definition import Band, Direction, Metric
-from monitor.metrics.names import NEEDS
 
 ROUNDED = 2 * 2.0**-40
 """By how much a row's share of a sum of squares about a mean may differ from it, as engines round to 2^-40."""
@@ -80,27 +78,9 @@ def _mean_score(total: Floats, weight: Floats, otherwise: Floats) -> Floats:
     return np.clip(np.divide(total, weight, out=otherwise.copy(), where=weight > 0), 0.0, 1.0)
 
 
-def groups_of_bins(bins: BinCounts) -> Groups:
-    """Each bin as a group; ``predicted`` and ``automated`` are not known for bins, and so False."""
-    hit, no = np.clip(bins.wy, 0.0, bins.w), np.zeros(len(bins.w), dtype=bool)
-    scores = (bins.score, bins.score, np.zeros(len(bins.w)))
-    return Groups(bins.upper, bins.score, no, no, hit, bins.w - hit, *scores, score_is="probability_of_label")
-
-
 def on_counts(core: Core, counts: Counts) -> float | None:
     """The metric of these counts; None where it is not defined."""
     return number(core(groups_of(counts)))
-
-
-def on_bins(core: Core, bins: BinCounts) -> float | None:
-    """The metric of these bins; None where it is not defined."""
-    return number(core(groups_of_bins(bins)))
-
-
-def of_core(name: str, title: str, core: Core, direction: Direction, bands: tuple[Band, ...] = ()) -> Metric:
-    """The registry's row of a metric that is a function of groups: of those of counts, or of bins."""
-    on = on_bins if NEEDS[name] == "bins" else on_counts
-    return Metric(name, title, lambda rows: on(core, rows), direction, bands, core=core)
 
 
 def number(value: Floats | float) -> float | None:

@@ -10,7 +10,7 @@ import numpy as np
 from monitor.core.counts import Floats
 from monitor.metrics.classification import confusion_of
 from monitor.metrics.definition import Metric
-from monitor.metrics.groups import Groups, of_core, over
+from monitor.metrics.groups import Groups, over
 from monitor.metrics.row_sums import RowStatistic, entropy_sums, hard_confusion, loss_sums
 
 
@@ -100,6 +100,6 @@ STATISTICS: tuple[RowStatistic, ...] = (
 )
 
 REGISTERED: tuple[Metric, ...] = (
-    of_core("mutual_information", "Mutual information", mutual_information_core, "higher"),
+    Metric("mutual_information", "Mutual information", "higher", core=mutual_information_core),
     *(statistic.metric() for statistic in STATISTICS),
 )

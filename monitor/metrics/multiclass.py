@@ -122,21 +122,16 @@ class ClassAreas:
     items. ``share`` (K,): the share of the weight whose true class it is.
     """
 
-    labels: tuple[str, ...]
     pairs: Floats
     rest: Floats
     share: Floats
 
 
-def class_areas(rows: ProbabilityRows) -> ClassAreas:
+def class_areas(rows: ProbabilityRows, placements: Mapping[int, _Placed]) -> ClassAreas:
     """All areas at once, exact (scores are not rounded to cells). Hand & Till 2001; Fawcett 2006.
 
     An item with shares of several labels counts in each class by its share, and against each by the rest.
     """
-    return _areas_of(rows, _placements(rows))
-
-
-def _areas_of(rows: ProbabilityRows, placements: Mapping[int, _Placed]) -> ClassAreas:
     actual = rows.weight[:, None] * rows.truth
     total = actual.sum(axis=0)
     share = total / max(float(total.sum()), 1e-300)
@@ -148,7 +143,7 @@ def _areas_of(rows: ProbabilityRows, placements: Mapping[int, _Placed]) -> Class
         pairs[label, label] = np.nan
         others = rows.weight - actual[:, label]
         rest[label] = over(np.array(beaten @ others), np.array(others.sum()))
-    return ClassAreas(rows.labels, pairs, rest, share)
+    return ClassAreas(pairs, rest, share)
 
 
 def area_averages(areas: ClassAreas) -> dict[str, float | None]:
@@ -178,7 +173,7 @@ def area_estimates(rows: ProbabilityRows) -> dict[str, AreaEstimate]:
     separated classes do not have variance 0.
     """
     placements = _placements(rows)
-    areas = _areas_of(rows, placements)
+    areas = class_areas(rows, placements)
     if not np.isfinite(areas.rest).any():
         return {}
     held = np.flatnonzero(areas.share > 0)
@@ -290,11 +285,7 @@ AREAS: Mapping[str, str] = {
 """The averages of areas, whose variance has a closed form, and their titles."""
 
 
-def _area(name: str, title: str) -> Metric:
-    return Metric(name, title, lambda rows: area_averages(class_areas(rows))[name], "higher", AUC_BANDS)
-
-
 REGISTERED: tuple[Metric, ...] = (
     *(statistic.metric() for statistic in STATISTICS),
-    *(_area(name, title) for name, title in AREAS.items()),
+    *(Metric(name, title, "higher", AUC_BANDS) for name, title in AREAS.items()),
 )

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from monitor.metrics import (
-    before_truth,
     calibration,
     certainty,
     classification,
@@ -40,14 +39,14 @@ __all__ = [
 _MCE_BANDS = (Band(0.0, 0.15, "acceptable"), Band(0.15, 0.20, "risky"), Band(0.20, 1.0, "critical"))
 
 _CONTRACT = (
-    Metric("ece", "Expected calibration error", calibration.ece, "lower", calibration.CALIBRATION_BANDS),
-    Metric("mce", "Maximum calibration error", calibration.mce, "lower", _MCE_BANDS),
-    Metric("brier", "Brier score", calibration.brier, "lower", calibration.BRIER_BANDS),
-    Metric("nll", "Log loss", calibration.nll, "lower"),
-    Metric("roc_auc", "Area under the ROC curve", discrimination.roc_auc, "higher", discrimination.AUC_BANDS),
-    Metric("pr_auc", "Average precision", discrimination.pr_auc, "higher"),
+    Metric("ece", "Expected calibration error", "lower", calibration.CALIBRATION_BANDS),
+    Metric("mce", "Maximum calibration error", "lower", _MCE_BANDS),
+    Metric("brier", "Brier score", "lower", calibration.BRIER_BANDS),
+    Metric("nll", "Log loss", "lower"),
+    Metric("roc_auc", "Area under the ROC curve", "higher", discrimination.AUC_BANDS),
+    Metric("pr_auc", "Average precision", "higher"),
     classification.ACCURACY,
-    Metric("overconfidence", "Overconfidence", calibration.overconfidence, "lower"),
+    Metric("overconfidence", "Overconfidence", "lower"),
     classification.FALSE_NEGATIVE_RATE,
 )
 
@@ -55,11 +54,16 @@ _CONTRACT = (
 # Modules whose ``REGISTERED`` is joined, in this order.
 _MODULES: tuple[Any, ...] = (
     calibration, discrimination, classification, cost, selective, information, top_k, multiclass, certainty, regression,
-    before_truth,
 )  # fmt: skip
 
 
+_BEFORE_TRUTH = (
+    Metric("expected_accuracy", "Expected accuracy", "higher"),
+    Metric("expected_overconfidence", "Expected overconfidence", "lower"),
+    Metric("expected_ece", "Expected calibration error before the truth", "lower"),
+)
 METRICS: Mapping[str, Metric] = {
-    metric.name: metric for metric in (*_CONTRACT, *(metric for module in _MODULES for metric in module.REGISTERED))
+    metric.name: metric
+    for metric in (*_CONTRACT, *(each for module in _MODULES for each in module.REGISTERED), *_BEFORE_TRUTH)
 }
 """Every metric by its name: those of the contract first."""

@@ -53,11 +53,7 @@ class RowStatistic:
 
     def metric(self) -> Metric:
         """The statistic's row in the registry."""
-        return Metric(self.name, self.title, self.point, self.direction)
-
-    def point(self, rows: Any) -> float | None:
-        """The value over all rows; None if they do not define it."""
-        return self.value(*(sums(rows, 1)[0] for sums in self.sums)) if float(rows.weight.sum()) > 0 else None
+        return Metric(self.name, self.title, self.direction)
 
     def value(self, *sums: Floats) -> float | None:
         """The value of sums over all items, without the axis of blocks; None if they do not define it."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from monitor.core.counts import CELLS, Bools, Counts, Floats
 from monitor.core.records import ScoreIs
-from monitor.metrics.classification import Share, of_share, share_of
+from monitor.metrics.classification import Share, share_of
 from monitor.metrics.definition import Metric
-from monitor.metrics.groups import Groups, of_core, over
+from monitor.metrics.groups import Groups, over
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -150,10 +150,10 @@ OF_AUTOMATED: frozenset[str] = frozenset({"automated_accuracy", "excess_errors"}
 """Metrics that use only the automated rows of the given ones."""
 
 REGISTERED: tuple[Metric, ...] = (
-    of_core("aurc", "Area under the risk-coverage curve", aurc_core, "lower"),
-    of_core("e_aurc", "Excess area under the risk-coverage curve", e_aurc_core, "lower"),
-    of_share("automated_accuracy", "Accuracy of the automated part", automated_right, "higher"),
-    of_share("share_to_people", "Share sent to people", left_to_people, "lower"),
-    of_share("review_rate", "Share of items sent to people", share_true, "lower"),
-    of_core("excess_errors", "Excess errors", excess_errors_core, "lower"),
+    Metric("aurc", "Area under the risk-coverage curve", "lower", core=aurc_core),
+    Metric("e_aurc", "Excess area under the risk-coverage curve", "lower", core=e_aurc_core),
+    Metric("automated_accuracy", "Accuracy of the automated part", "higher", share=automated_right),
+    Metric("share_to_people", "Share sent to people", "lower", share=left_to_people),
+    Metric("review_rate", "Share of items sent to people", "lower", share=share_true),
+    Metric("excess_errors", "Excess errors", "lower", core=excess_errors_core),
 )

@@ -7,15 +7,13 @@ classification). The rank is taken in the warehouse, by score from the highest a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from monitor.core.counts import Counts
-from monitor.metrics.calibration import CALIBRATION_BANDS, ace, brier, equal_width_ece, nll
+from monitor.metrics.calibration import CALIBRATION_BANDS
 from monitor.metrics.definition import Band, Direction, Metric
 
 RANKS = (1, 3, 5)
-BINS = 10
-"""Bins for the ECE of the k highest scores, as in the paper, unless the configuration has another number."""
 
 
 def precision_at(counts: Counts) -> float | None:
@@ -36,20 +34,20 @@ ON_RANKED: Mapping[str, str] = {f"{kind}_at_{k}": same for k in RANKS for kind, 
 """For each of :data:`REGISTERED`, the metric of counts that it computes on the counts of rank 1 to k; its law holds
 here too."""
 
-_KINDS: tuple[tuple[str, str, Callable[[Counts], float | None], Direction, tuple[Band, ...]], ...] = (
-    ("ece", "ECE", lambda counts: equal_width_ece(counts, BINS), "lower", CALIBRATION_BANDS),
-    ("ace", "ACE", lambda counts: ace(counts, BINS), "lower", CALIBRATION_BANDS),
-    ("brier", "Brier", brier, "lower", ()),
-    ("nll", "NLL", nll, "lower", ()),
-    ("precision", "P", precision_at, "higher", ()),
+_KINDS: tuple[tuple[str, str, Direction, tuple[Band, ...]], ...] = (
+    ("ece", "ECE", "lower", CALIBRATION_BANDS),
+    ("ace", "ACE", "lower", CALIBRATION_BANDS),
+    ("brier", "Brier", "lower", ()),
+    ("nll", "NLL", "lower", ()),
+    ("precision", "P", "higher", ()),
 )
 REGISTERED: tuple[Metric, ...] = (
     *(
-        Metric(f"{kind}_at_{k}", f"{title}@{k}", point, direction, bands)
+        Metric(f"{kind}_at_{k}", f"{title}@{k}", direction, bands)
         for k in RANKS
-        for kind, title, point, direction, bands in _KINDS
+        for kind, title, direction, bands in _KINDS
     ),
-    *(Metric(f"ndcg_at_{k}", f"nDCG@{k}", precision_at, "higher") for k in RANKS),
-    Metric("hamming_loss", "Hamming loss", precision_at, "lower"),
-    Metric("subset_loss", "Subset loss", precision_at, "lower"),
+    *(Metric(f"ndcg_at_{k}", f"nDCG@{k}", "higher") for k in RANKS),
+    Metric("hamming_loss", "Hamming loss", "lower"),
+    Metric("subset_loss", "Subset loss", "lower"),
 )

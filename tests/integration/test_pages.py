@@ -18,7 +18,6 @@ from monitor.core.diagnoses import Cost, Diagnosis, DiagnosisState, LabelProblem
 from monitor.core.records import Subject
 from monitor.core.windows import before, week
 from monitor.history.store import Store
-from monitor.metrics.registry import METRICS
 from monitor.operations.change_switch import change_switch
 from monitor.run import run_window
 from monitor.service.pages.base import PageContext, PageRequest
@@ -28,6 +27,7 @@ from monitor.story.gather import Teller
 from monitor.story.label import LabelStory
 from tests.fakes.html_tables import table_of
 from tests.fakes.in_process import ServiceClient, in_process
+from tests.fakes.points import point
 from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
 from tests.fakes.world import rows as warehouse_rows
 
@@ -275,7 +275,7 @@ def test_the_baseline_of_a_source_has_the_automated_rows_of_the_present_automate
     of_baseline = frame[frame["item"].str[:8].between(pinned.first_window, pinned.last_window)]
     acting = of_baseline[of_baseline["score"] >= automate_at]
     assert value == pytest.approx(acting["score"].mean() - acting["actual"].mean())
-    assert brier == pytest.approx(METRICS["brier"].point(pinned.counts), rel=1e-12)
+    assert brier == pytest.approx(point("brier", pinned.counts), rel=1e-12)
 
 
 def test_documents_are_grouped_and_found_by_their_titles(asked: ServiceClient) -> None:

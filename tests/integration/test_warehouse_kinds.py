@@ -20,11 +20,11 @@ from monitor.core import windows
 from monitor.core.counts import ProbabilityRows, counts_from_rows
 from monitor.core.rejection import Read, rejections
 from monitor.inference.dependence import design_effect
-from monitor.metrics.registry import METRICS
 from monitor.metrics.top_k import precision_at
 from monitor.warehouse import scored, whole
 from monitor.warehouse.reader import Reading, RelationError, Warehouse
 from tests.conftest import ENGINES, Loader
+from tests.fakes.points import point
 
 pytestmark = pytest.mark.postgres
 
@@ -144,7 +144,7 @@ def test_items_of_which_no_label_acts_are_counted_alike_in_every_engine(
     for engine, reading in read_all(load([*rows, *earlier]), config).items():
         found = reading.items["review_rate"]
         assert found.rows == 90
-        assert METRICS["review_rate"].point(found) == pytest.approx(np.average(left, weights=w)), engine
+        assert point("review_rate", found) == pytest.approx(np.average(left, weights=w)), engine
         assert found.design_effect == pytest.approx(design_effect(sums)), engine
         assert float(found.w2.sum()) == pytest.approx((w**2).sum()), engine
 

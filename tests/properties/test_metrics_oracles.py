@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -22,16 +23,16 @@ from monitor.metrics.calibration import brier, class_weighted_nll_core
 from monitor.metrics.classification import confusion_of
 from monitor.metrics.cost import Costs, cheapest_threshold
 from monitor.metrics.definition import Metric
-from monitor.metrics.discrimination import pr_auc, roc_auc
-from monitor.metrics.groups import Groups, groups_of, groups_of_bins, number, on_counts
+from monitor.metrics.groups import Groups, groups_of, number, on_counts
 from monitor.metrics.selective import risk_coverage
+from tests.fakes.points import groups_of_bins, point, pr_auc, roc_auc
 
 MODULES = (calibration, discrimination, classification, cost, selective)
 REGISTERED: dict[str, Metric] = {metric.name: metric for module in MODULES for metric in module.REGISTERED}
 ON_GROUPS = {name: metric.core for name, metric in REGISTERED.items() if metric.core is not None}
 SHARES = {name: metric.share for name, metric in REGISTERED.items() if metric.share is not None}
 cohens_d, point_biserial, aurc, e_aurc, excess_errors, automated_accuracy, share_to_people = (
-    REGISTERED[name].point
+    partial(point, name)
     for name in (
         "cohens_d", "point_biserial", "aurc", "e_aurc", "excess_errors", "automated_accuracy", "share_to_people",
     )
@@ -106,7 +107,7 @@ def test_decisions_agree_with_scikit_learn(table: Table) -> None:
         "matthews_correlation": sk.matthews_corrcoef(y, predicted, sample_weight=w) if full else None,
     }
     for name, value in expected.items():
-        same(REGISTERED[name].point(counts), value)
+        same(point(name, counts), value)
 
 
 @given(table=tables())
@@ -118,7 +119,7 @@ def test_confidence_in_the_prediction_gives_the_same_decisions_and_costs_as_the_
         score_is="confidence_in_prediction",
     )
     for metric in (*classification.REGISTERED, *cost.REGISTERED):
-        same(metric.point(confidence), metric.point(truth))
+        same(point(metric.name, confidence), point(metric.name, truth))
     same(class_weighted_nll(confidence), class_weighted_nll(truth))
     one, other = cheapest_threshold(truth), cheapest_threshold(confidence)
     assert one is not None
@@ -131,7 +132,7 @@ def test_shares_of_rows_have_the_value_of_their_metric_and_no_more_rows_than_the
     counts = counted(table, automate_at=0.7)
     for name, share_of in SHARES.items():
         share = share_of(counts)
-        same(None if share is None else share.value, REGISTERED[name].point(counts))
+        same(None if share is None else share.value, point(name, counts))
         assert share is None or 0 < share.rows <= counts.rows * (1 + 1e-9)
 
 
@@ -230,9 +231,9 @@ def test_the_parts_of_the_brier_score_add_up_to_it(table: Table, bins: int) -> N
         assert parts is not None
         assert parts.brier == pytest.approx(brier(counts), abs=1e-12)
         table_of_bins = bin_counts(counts, edges)
-        same(REGISTERED["brier_reliability"].point(table_of_bins), parts.reliability)
-        same(REGISTERED["brier_resolution"].point(table_of_bins), parts.resolution)
-        same(REGISTERED["brier_uncertainty"].point(counts), parts.uncertainty)
+        same(point("brier_reliability", table_of_bins), parts.reliability)
+        same(point("brier_resolution", table_of_bins), parts.resolution)
+        same(point("brier_uncertainty", counts), parts.uncertainty)
         assert parts.resolution <= parts.uncertainty + 1e-12
     assert parts is not None
     assert parts.within == pytest.approx(0, abs=1e-12)  # a bin a cell: scores are constant in each
@@ -295,9 +296,8 @@ def test_the_expected_misclassification_cost_of_confidences_is_that_of_the_proba
     # what was not predicted has the confidence in "not", and is right where the label is not true
     confidence, right = np.where(predicted, score, 1 - score), np.where(predicted, outcome, 1 - outcome)
     counts = counted((confidence, right, weight, predicted), score_is="confidence_in_prediction")
-    point = REGISTERED["expected_misclassification_cost"].point
-    found = point(counts)
-    assert found == pytest.approx(point(counted(table)), abs=1e-9)
+    name = "expected_misclassification_cost"
+    assert point(name, counts) == pytest.approx(point(name, counted(table)), abs=1e-9)
 
 
 @given(table=tables())
@@ -354,4 +354,4 @@ def test_many_draws_at_once_give_what_each_gives_alone(table: Table, seed: int) 
         assert together.shape == (4,)
         for value, single in zip(together, alone, strict=True):
             same(number(value), single, within=1e-8)
-        same(number(core(groups)), REGISTERED[name].point(bins if REGISTERED[name].needs == "bins" else counts))
+        same(number(core(groups)), point(name, bins if REGISTERED[name].needs == "bins" else counts))

@@ -22,7 +22,7 @@ from monitor.inference.before_truth import (
 )
 from monitor.inference.gaps import analytic_points, stack
 from monitor.inference.sampling import Proportion
-from monitor.metrics.registry import METRICS
+from tests.fakes.points import point
 
 Rng = np.random.Generator
 
@@ -125,7 +125,7 @@ def test_limits_hold_the_later_truth_and_there_is_no_bias(baseline_rows: int, ce
     for _ in range(150):
         by, later = calibration_map(rows(rng, baseline_rows)), rows(rng, 800, center)
         law = accuracy_law(expectation(by, scores_of(later), (10_000,)))
-        truth = METRICS["accuracy"].point(later)
+        truth = point("accuracy", later)
         assert law is not None
         assert truth is not None
         low, high = law.interval(0.95)
@@ -203,7 +203,7 @@ def test_limits_hold_where_the_label_became_more_or_less_frequent_and_where_othe
         for name, law_of in (("accuracy", accuracy_law), ("overconfidence", overconfidence_law)):
             laws = tuple(law for law in map(law_of, ways) if law is not None)
             low, high = Either(laws).interval(0.95)
-            truth = METRICS[name].point(later)
+            truth = point(name, later)
             assert truth is not None
             held.append(low - 1e-9 <= truth <= high + 1e-9)
     assert np.mean(held) >= 0.93

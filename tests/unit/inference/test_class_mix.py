@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from monitor.core.counts import SUMS, BinCounts, bin_counts, counts_from_rows
 from monitor.inference.class_mix import FITS, at_share, class_mix
-from monitor.metrics.registry import METRICS
+from tests.fakes.points import point
 
 EDGES = tuple(range(1_000, 10_001, 1_000))
 SCORES = np.repeat(np.arange(0.05, 1.0, 0.1), 2_000)
@@ -56,7 +56,7 @@ def test_the_baseline_at_another_share_is_its_true_items_and_others_each_taken_s
     odds = share * (1 - truth.mean()) / ((1 - share) * truth.mean())  # Saerens, Latinne & Decaestecker 2002
     p = then.rate
     np.testing.assert_allclose(now.rate, p * odds / (p * odds + 1 - p), rtol=1e-9)
-    assert METRICS["roc_auc"].point(now) == pytest.approx(METRICS["roc_auc"].point(then))
+    assert point("roc_auc", now) == pytest.approx(point("roc_auc", then))
 
 
 def test_scores_that_are_worth_more_are_no_class_mix() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,13 +17,13 @@ from monitor.inference.change import mover
 from monitor.inference.levels import detectable_change, interval, law_of
 from monitor.inference.sampling import LogitArea, Ranking, Skewed
 from monitor.metrics.classification import Share, agreed, f1_of, positives_found, predicted_right
-from monitor.metrics.registry import METRICS
 from tests.fakes.changes import increase_test
 from tests.fakes.one_table import level_detectable, level_p
+from tests.fakes.points import point
 from tests.fakes.standard_errors import moments
 
 IN_CLOSED_FORM = ("brier", "nll", "roc_auc", "pr_auc", "accuracy", "overconfidence", "false_negative_rate")
-POINTS = {name: METRICS[name].point for name in IN_CLOSED_FORM}
+POINTS = {name: partial(point, name) for name in IN_CLOSED_FORM}
 POINTS |= {
     "precision": lambda counts: share(predicted_right(counts)),
     "recall": lambda counts: share(positives_found(counts)),

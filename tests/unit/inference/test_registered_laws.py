@@ -26,6 +26,7 @@ from monitor.metrics.groups import on_counts
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
 from tests.fakes.changes import increase_test
 from tests.fakes.one_table import level_detectable, level_p
+from tests.fakes.points import point
 
 WEEK = week("2026-W46", ZoneInfo("UTC"))
 # of items, which counts of rows do not hold, the laws are those of rows: tests/unit/metrics
@@ -66,7 +67,7 @@ def test_beside_the_value_is_the_textbook_one_which_only_the_parts_of_the_brier_
     counts = drawn_again[0]
     found = interval(name, counts, 0.95)
     own = bin_counts(counts, equal_frequency_edges(counts, 15)) if METRICS[name].needs == "bins" else counts
-    assert found.plug_in == pytest.approx(METRICS[name].point(own), abs=1e-12)
+    assert found.plug_in == pytest.approx(point(name, own), abs=1e-12)
     assert found.value is not None
     assert found.plug_in is not None
     debiased = name in ("brier_reliability", "brier_resolution")
@@ -78,7 +79,7 @@ def test_the_width_of_an_interval_is_what_samples_vary_by(name: str, drawn_again
     if METRICS[name].needs == "bins":
         values = [interval(name, counts, 0.95).value for counts in drawn_again[1]]
     else:
-        values = [METRICS[name].point(counts) for counts in drawn_again[1]]
+        values = [point(name, counts) for counts in drawn_again[1]]
     spread = float(np.std(np.array(values, dtype=float)))
     widths = [(i.high or 0.0) - (i.low or 0.0) for i in (interval(name, c, 0.95) for c in drawn_again[1][:20])]
     # the sd of 250 values is known to 4.5%; two proportions are conservative by construction
@@ -89,7 +90,7 @@ def test_the_width_of_an_interval_is_what_samples_vary_by(name: str, drawn_again
 @pytest.mark.parametrize("name", [name for name in DRAWN if METRICS[name].needs == "counts"])
 def test_the_value_is_that_of_the_metric_itself(name: str) -> None:
     counts = sample(np.random.default_rng(1))
-    assert interval(name, counts, 0.95).value == pytest.approx(METRICS[name].point(counts), abs=1e-9)
+    assert interval(name, counts, 0.95).value == pytest.approx(point(name, counts), abs=1e-9)
 
 
 def test_the_reliability_of_calibrated_scores_is_debiased() -> None:
@@ -194,7 +195,7 @@ def test_a_total_is_of_one_window_however_few_rows_it_has() -> None:
         rule, [RuleInput(Subject("t", "a"), WEEK, weeks)], WholeSource(), config().sources["t"], EVALUATION
     )
     assert (found[0].windows, found[0].n) == (1, 400)
-    assert found[0].value == pytest.approx(METRICS["excess_errors"].point(weeks[0]))
+    assert found[0].value == pytest.approx(point("excess_errors", weeks[0]))
 
 
 def test_the_revision_of_a_file_is_of_all_its_settings() -> None:

@@ -11,6 +11,7 @@ import pytest
 from monitor.core.counts import ProbabilityRows, RegressionRows
 from monitor.inference.rows_bootstrap import row_spreads, take
 from monitor.metrics import certainty, information, multiclass, regression
+from tests.fakes.points import point
 from tests.fakes.whole_rows import classifier, rows_of
 
 REGISTERED = (*multiclass.REGISTERED, *certainty.REGISTERED, *information.REGISTERED, *regression.REGISTERED)
@@ -40,7 +41,7 @@ def test_every_registered_metric_of_rows_has_a_spread_with_its_own_value() -> No
         assert list(found) == list(metrics)
         for name, spread in found.items():
             assert spread is not None, name
-            assert spread.plug_in == pytest.approx(metrics[name].point(data), rel=1e-9), name
+            assert spread.plug_in == pytest.approx(point(name, data), rel=1e-9), name
             assert spread.value == pytest.approx(spread.plug_in, abs=0.3 * spread.se), name  # but for a little bias
             low, high = spread.interval(0.95)
             assert low < spread.value < high, name
@@ -53,7 +54,7 @@ def test_spreads_from_blocks_are_those_of_the_plain_item_bootstrap() -> None:
         drawn = [redrawn(data, seed) for seed in range(200)]
         for name in metrics:
             # 200 draws know a standard error to 5%, 1000 to 2%
-            plain = np.std([metrics[name].point(again) for again in drawn], ddof=1)
+            plain = np.std([point(name, again) for again in drawn], ddof=1)
             assert quick[name].se == pytest.approx(plain, rel=0.2), name
 
 
@@ -70,7 +71,7 @@ def test_the_spread_of_an_accuracy_is_the_binomial_one() -> None:
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     names = ["macro_f1", "certainty_ratio", "auc_ovo", "class_mutual_information", "certainty_divergence"]
     population = classifier(11, 100_000)
-    truths = {name: OF_ROWS[name].point(population) for name in names}
+    truths = {name: point(name, population) for name in names}
     held = dict.fromkeys(names, 0)
     for seed in range(60):
         sample = take(population, rng(seed).choice(100_000, 500, replace=False))
@@ -84,7 +85,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
 def test_entropies_and_mutual_information_lose_most_of_their_bias() -> None:
     population = classifier(26, 100_000)
     names = ["class_entropy", "class_mutual_information", "certainty_divergence"]
-    truths = {name: OF_ROWS[name].point(population) for name in names}
+    truths = {name: point(name, population) for name in names}
     plain, debiased = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
     for seed in range(150):
         sample = take(population, rng(seed).choice(100_000, 80, replace=False))

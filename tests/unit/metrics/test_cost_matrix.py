@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from monitor.core.counts import ProbabilityRows, counts_from_rows
 from monitor.metrics.cost_matrix import CheapestFallback, cheapest_fallback, matrix_of
-from monitor.metrics.registry import METRICS
+from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, rows_of
 
 
@@ -54,9 +54,7 @@ def test_the_lecture_s_smallest_case_of_two_classes() -> None:
     costs = matrix_of(rows.labels, {"yes": {"no": 5}, "no": {"yes": 1}})
     found = found_for(rows, costs)
     assert found.expected == pytest.approx(1.5)
-    assert found.expected == pytest.approx(
-        METRICS["expected_misclassification_cost"].point(counts_from_rows(score, truth))
-    )
+    assert found.expected == pytest.approx(point("expected_misclassification_cost", counts_from_rows(score, truth)))
     assert found.present == pytest.approx(1.5)
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.metrics.cost import Costs
-from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import looked_at
 from monitor.report.figures.curves import risk_coverage_data
+from tests.fakes.points import point
 
 
 def many(n: int = 5000) -> Counts:
@@ -22,11 +22,11 @@ def test_a_curve_is_shown_at_each_tenth_of_the_rows_with_its_whole_area() -> Non
     curve = risk_coverage_data(many())
     assert curve is not None
     assert [point.coverage for point in curve.points] == pytest.approx([k / 10 for k in range(1, 11)], abs=0.002)
-    for point in curve.points:
+    for each in curve.points:
         rows = looked_at(many())
-        whole = rows.take(rows.cell >= round(10_000 * (point.threshold or 0.0)))
-        assert point.risk == pytest.approx(1 - whole.positives / whole.rows)
-    assert curve.area == METRICS["aurc"].point(many())
+        whole = rows.take(rows.cell >= round(10_000 * (each.threshold or 0.0)))
+        assert each.risk == pytest.approx(1 - whole.positives / whole.rows)
+    assert curve.area == point("aurc", many())
 
 
 def test_without_rows_there_is_no_curve() -> None:

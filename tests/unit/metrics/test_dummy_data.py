@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_width_edges, pool
 from monitor.metrics.calibration import brier, equal_width_ece, nll
-from monitor.metrics.discrimination import roc_auc
-from monitor.metrics.registry import METRICS
 from monitor.report.figures.reliability import reliability_data
+from tests.fakes.points import point, roc_auc
 
-accuracy, cohens_d, point_biserial = (METRICS[name].point for name in ("accuracy", "cohens_d", "point_biserial"))
+accuracy, cohens_d, point_biserial = (partial(point, name) for name in ("accuracy", "cohens_d", "point_biserial"))
 
 DRAWS = 200
 REPORTED = {
@@ -70,6 +71,6 @@ def test_it_promises_too_much_below_about_six_tenths_and_too_little_above(draws:
 def test_the_recall_of_the_routing_note_is_seventy_three_hundredths() -> None:
     # 30 found of 30 + 5 + 6 urgent tickets
     counts = counts_from_rows([0.9] * 30 + [0.1] * 11, [1] * 41)
-    recall = METRICS["recall"].point(counts)
+    recall = point("recall", counts)
     assert recall is not None
     assert f"{recall:.2f}" == "0.73"

@@ -9,6 +9,7 @@ import pytest
 
 from monitor.core.counts import counts_from_rows
 from monitor.metrics import calibration, cost, names, registry, top_k
+from tests.fakes.points import point
 
 
 def test_the_names_are_those_of_the_registry() -> None:
@@ -25,15 +26,15 @@ def test_metrics_with_one_value_wherever_all_rows_were_predicted_are_known() -> 
         score = rng.uniform(0.5, 1, 200)
         parts.append(counts_from_rows(score, rng.random(200) < rate, automate_at=0.8).where("predicted"))
     of_counts = [metric for metric in registry.METRICS.values() if metric.needs == "counts"]
-    values = {metric.name: {metric.point(part) for part in parts} for metric in of_counts}
+    values = {metric.name: {point(metric.name, part) for part in parts} for metric in of_counts}
     constant = {name: found.pop() for name, found in values.items() if len(found) == 1}
     assert constant == pytest.approx(dict(names.WHERE_PREDICTED))
-    assert {registry.METRICS["share_to_people"].point(part.where("automated")) for part in parts} == {0.0}
+    assert {point("share_to_people", part.where("automated")) for part in parts} == {0.0}
 
 
 def test_no_two_metrics_have_one_name() -> None:
     every = [metric.name for module in registry._MODULES for metric in module.REGISTERED]
-    assert sorted([*names.CONTRACT, *every]) == sorted(registry.METRICS)
+    assert sorted([*names.CONTRACT, *every, *names.EXPECTED]) == sorted(registry.METRICS)
 
 
 def test_ranges_other_than_0_to_1_are_those_of_the_formulas() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from monitor.metrics import multiclass
 from monitor.metrics.certainty import REGISTERED, certain_share, certainty_ratio, divergence, uncertain_part
 from monitor.metrics.groups import number
 from monitor.metrics.row_sums import certain_confusion, hard_confusion, soft_confusion
+from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, rows_of
 
-POINTS = {metric.name: metric.point for metric in REGISTERED}
+POINTS = {metric.name: partial(point, metric.name) for metric in REGISTERED}
 
 
 @dataclass

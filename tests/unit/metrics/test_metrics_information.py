@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from sklearn import metrics as sk
 from monitor.core.counts import ProbabilityRows, counts_from_rows
 from monitor.metrics.information import REGISTERED, entropy, mutual_information_of
 from monitor.metrics.row_sums import hard_confusion
+from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, as_plain_items, rows_of
 
-POINTS = {metric.name: metric.point for metric in REGISTERED}
+POINTS = {metric.name: partial(point, metric.name) for metric in REGISTERED}
 
 
 @settings(max_examples=60)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,11 +14,12 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import ProbabilityRows
 from monitor.metrics import multiclass
-from monitor.metrics.multiclass import area_estimates, class_areas
+from monitor.metrics.multiclass import _placements, area_estimates, class_areas
 from monitor.metrics.row_sums import hard_confusion
+from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, as_plain_items, classifier, rows_of
 
-POINTS = {metric.name: metric.point for metric in multiclass.REGISTERED}
+POINTS = {metric.name: partial(point, metric.name) for metric in multiclass.REGISTERED}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -60,7 +62,7 @@ def test_areas_against_the_rest_are_those_of_scikit_learn(rows: ProbabilityRows)
     assert POINTS["auc_ovr_weighted"](rows) == pytest.approx(
         sk.roc_auc_score(label, score, average="weighted", **options)
     )
-    for index, area in enumerate(class_areas(rows).rest):
+    for index, area in enumerate(class_areas(rows, _placements(rows)).rest):
         assert area == pytest.approx(sk.roc_auc_score(label == index, score[:, index], sample_weight=weight))
 
 
@@ -87,8 +89,8 @@ def test_items_without_a_score_add_nothing_and_labels_not_scored_are_never_chose
 def test_a_class_without_items_is_left_out_of_averages_and_areas() -> None:
     rows = rows_of([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1]], [0, 1, 1, 1])
     two = rows_of([[0.7, 0.2], [0.3, 0.6], [0.6, 0.3], [0.2, 0.7]], [0, 1, 1, 1])
-    for name, point in POINTS.items():
-        assert point(rows) == pytest.approx(point(two)), name
+    for name, value_of in POINTS.items():
+        assert value_of(rows) == pytest.approx(value_of(two)), name
 
 
 def test_what_is_not_defined_is_none() -> None:
@@ -117,7 +119,9 @@ def test_the_error_of_two_classes_areas_is_delong_s_but_for_the_unseen_items() -
 @given(rows=any_rows(soft=True), chosen=st.integers(0, 2))
 def test_heavier_weights_of_an_item_move_the_areas_as_its_influence_says(rows: ProbabilityRows, chosen: int) -> None:
     step, held = 1e-6, np.arange(3)
-    one, macro, weighted = multiclass._influences(rows, class_areas(rows), multiclass._placements(rows))
+    one, macro, weighted = multiclass._influences(
+        rows, class_areas(rows, _placements(rows)), multiclass._placements(rows)
+    )
     stretch = rows.truth @ np.sqrt([1 + 1 / max(n - 1, 0.5) for n in multiclass._effective(rows, held)])
     heavier = rows.weight.copy()
     heavier[chosen] += step * heavier[chosen]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import RegressionRows
 from monitor.metrics.regression import LEVELS, REGISTERED
+from tests.fakes.points import point
 
-POINTS = {metric.name: metric.point for metric in REGISTERED}
+POINTS = {metric.name: partial(point, metric.name) for metric in REGISTERED}
 
 NUMBERS = st.floats(-1e4, 1e4, allow_nan=False).map(lambda value: round(value, 3))
 ITEMS = st.tuples(NUMBERS, NUMBERS, st.sampled_from([0.1, 1.0, 250.0]), st.sampled_from([0.2, 1.0, 5.0]))
@@ -61,7 +63,7 @@ def test_r_squared_is_not_defined_where_all_actual_numbers_are_the_same() -> Non
 
 
 def test_without_items_nothing_is_defined() -> None:
-    assert [metric.point(numbers([], [], [])) for metric in REGISTERED] == [None] * len(REGISTERED)
+    assert [point(metric.name, numbers([], [], [])) for metric in REGISTERED] == [None] * len(REGISTERED)
 
 
 def test_honest_deviations_cover_95_percent_and_beat_dishonest_ones_in_the_loss() -> None:

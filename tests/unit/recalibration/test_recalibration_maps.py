@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from monitor.core.counts import counts_from_rows
-from monitor.metrics.calibration import brier, overconfidence
+from monitor.metrics.calibration import brier
 from monitor.recalibration.applying import apply
 from monitor.recalibration.score_map import (
     MOST_KNOTS,
@@ -25,6 +25,7 @@ from monitor.recalibration.score_map import (
     load,
     save,
 )
+from tests.fakes.points import overconfidence
 from tests.unit.recalibration.on_populations import recalibrated
 
 UNIT = st.floats(0, 1)
