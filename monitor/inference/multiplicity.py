@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from monitor.inference.tails import benjamini_hochberg
+import numpy as np
 
 
 def adjust(p_values: Sequence[float], rules: int) -> list[float]:
@@ -18,9 +18,13 @@ def adjust(p_values: Sequence[float], rules: int) -> list[float]:
     """
     if rules < 1:
         raise ValueError(f"rules counts the decision rules of a schedule, at least 1, not {rules}")
-    if not p_values:
-        return []
-    return [min(1.0, p * rules) for p in benjamini_hochberg(p_values).tolist()]
+    found = np.array(p_values, dtype=np.float64)
+    if not ((found >= 0) & (found <= 1)).all():
+        raise ValueError("p-values lie between 0 and 1")
+    order = np.argsort(found)
+    rising = found[order] * (len(found) / np.arange(1, len(found) + 1, dtype=np.float64))
+    found[order] = np.minimum.accumulate(rising[::-1])[::-1]
+    return [min(1.0, p * rules) for p in found.tolist()]
 
 
 def simes(p_values: Sequence[float]) -> float:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+import scipy  # submodules are loaded at first use, and most commands never use them
 
 from monitor.core.baseline import ROLLING, Baseline
 from monitor.core.counts import Counts, Floats, bin_counts, equal_frequency_edges
@@ -60,7 +61,7 @@ def ks(window: Counts, baseline: Counts) -> Effect:
     cells = _cells_of_both(window, baseline)
     gap = np.abs(_distribution(window, cells) - _distribution(baseline, cells))
     n1, n2 = window.effective_rows, baseline.effective_rows
-    p_value = tails.kolmogorov(float(gap.max()), round(n1 * n2 / (n1 + n2)))
+    p_value = float(scipy.stats.kstwo.sf(gap.max(), round(n1 * n2 / (n1 + n2))))
     return Effect(float(gap.max()), p_value, {"at_score": float(cells[int(gap.argmax())]) / 10_000})
 
 

@@ -6,10 +6,11 @@ Both hold for discrete scores: the null distribution is that of the observed val
 from __future__ import annotations
 
 import numpy as np
+import scipy  # submodules are loaded at first use, and most commands never use them
 from scipy.special import ndtr
 
 from monitor.core.counts import Floats
-from monitor.inference import tails
+from monitor.inference.tails import chi_square
 
 MOST_STEPS = 128
 _SKEWNESS = 1.3
@@ -36,7 +37,7 @@ def wasserstein(values: Floats, shares: tuple[Floats, Floats], rows: tuple[float
     if not variance > 0:
         return distance, 1.0
     size = distance * (rows[0] * rows[1] / sum(rows)) ** 0.5
-    p_value = min(1.0, tails.pearson3((size - mean) / variance**0.5, _SKEWNESS))
+    p_value = min(1.0, float(scipy.stats.pearson3.sf((size - mean) / variance**0.5, _SKEWNESS)))
     far = size / whole**0.5
     return distance, p_value if far < _TAIL_FROM else min(p_value, _TAIL * 2 * float(ndtr(-far)))
 
@@ -74,7 +75,7 @@ def jensen_shannon(counts: Floats) -> tuple[float, float]:
     held = counts[0] + counts[1] > 0
     if held.sum() < 2:
         return 0.0, 1.0
-    distance = tails.jensen_shannon(counts[0][held], counts[1][held])
+    distance = float(scipy.spatial.distance.jensenshannon(counts[0][held], counts[1][held]))
     distance = 0.0 if not np.isfinite(distance) else distance  # for equal rows the divergence may be -1e-17
     chi2 = 8 * distance**2 / (1 / counts[0].sum() + 1 / counts[1].sum())
-    return distance, tails.chi_square(chi2, int(held.sum()) - 1)
+    return distance, chi_square(chi2, int(held.sum()) - 1)
