@@ -19,7 +19,7 @@ from monitor.core.promises import Population, Promise, pooled_promise
 from monitor.core.records import Comparison, Where, Window
 from monitor.evaluation.comparisons import judged
 from monitor.evaluation.data import RuleInput, SourceData, evidence_windows
-from monitor.evaluation.rule_metrics import POWER, rows_needed
+from monitor.evaluation.rule_metrics import rows_needed
 from monitor.inference.registered import largest_allowed
 from monitor.inference.sampling import Proportion
 from monitor.inference.sequential import (
@@ -259,7 +259,7 @@ def evidence_of(rule: Rule, rule_input: RuleInput, path: EvidencePath, shared: d
     total = pooled_promise(pooled)
     low, high = law_of_promise(rule, total).interval(shared["confidence"])
     value, beyond = value_of(rule, total), is_beyond(rule, total)
-    seen = detectable_overconfidence(pooled, path.margin, path.alone, POWER)
+    seen = detectable_overconfidence(pooled, path.margin, path.alone)
     detectable = None if seen is None else seen - path.margin
     claimed = {"promised": total.promised, "kept": total.kept} if rule.measure == "overconfidence" else {}
     newest = value_of(rule, pooled[-1]), is_beyond(rule, pooled[-1])

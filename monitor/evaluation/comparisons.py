@@ -17,7 +17,6 @@ from monitor.core.records import Comparison, DecisionCheck, Reason
 from monitor.evaluation.data import RuleInput, digest_of, rows_of
 from monitor.evaluation.rule_metrics import (
     BASELINE,
-    POWER,
     WINDOW,
     RuleSample,
     beyond_alone,
@@ -175,7 +174,7 @@ def compared_by(
         return replace(found, detail=shared)
     side: Side = "below" if rule.condition == "below" else "above"
     now, allowed = interval_of(law, evaluation.confidence), largest_allowed(rule.measure, rule.threshold)
-    detectable = law.detectable(rule.threshold, side, evaluation.false_discovery_rate, POWER)
+    detectable = law.detectable(rule.threshold, side, evaluation.false_discovery_rate)
     return replace(
         found, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in, detectable=detectable,
         p_value=law.p_value(rule.threshold, side),

@@ -47,7 +47,6 @@ from monitor.evaluation.accumulated import (
 from monitor.evaluation.comparisons import judged
 from monitor.evaluation.data import RuleInput, SourceData, WindowCounts, evidence_windows, promise_in, rows_in
 from monitor.evaluation.rule_metrics import (
-    POWER,
     RuleSample,
     accepted_fall,
     exceeds_threshold,
@@ -232,7 +231,7 @@ def _comparison(
     windows = len(run.windows) - lead.start
     # what all rows could have shown; a strand of few rows could have shown less
     whole = max(proof.paths, key=lambda path: sum(part.effective for part in path.promises))
-    detectable = detectable_overconfidence(whole.promises[lead.start :], whole.margin, lead.alone, POWER)
+    detectable = detectable_overconfidence(whole.promises[lead.start :], whole.margin, lead.alone)
     alone = newest_alone(rows[-1], newest[-1].value, exceeds_threshold(rule, newest[-1], then), shared["rows_needed"])
     evidence = [mean_evidence(now) for now in zip(*(path.evidence[-SHOWN:] for path in proof.paths), strict=True)]
     steps = zip(run.windows[-SHOWN:], rows[2:], newest, evidence, strict=True)

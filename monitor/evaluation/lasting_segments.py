@@ -35,7 +35,6 @@ from monitor.evaluation.accumulated import (
 )
 from monitor.evaluation.comparisons import judged
 from monitor.evaluation.data import RuleInput, SourceData, evidence_windows
-from monitor.evaluation.rule_metrics import POWER
 from monitor.inference.sequential import LONGEST, would_be_seen
 
 NAMED = 5
@@ -129,7 +128,7 @@ def _totals(
     """The total of each segment over the windows that its value covers."""
     totals = [pooled_promise(path.promises[path.start :]) for path in paths.values()]
     needed, matters = [path.alone for path in paths.values()], rule.threshold + shared["seen_at_most"]
-    visible = would_be_seen(totals, matters, rule.threshold, needed, POWER).tolist()
+    visible = would_be_seen(totals, matters, rule.threshold, needed).tolist()
     return {
         segment: _SegmentTotal(
             total, total.overconfidence > rule.threshold, total.rows >= shared["rows_needed"] and seen

@@ -50,7 +50,6 @@ from monitor.inference.registered import largest_allowed as level_allowed
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.names import ECES, LEAST_ROWS_OF_ECE
 
-POWER = 0.8
 ACCEPTED_FALL = 1 / 6
 """The share of a decrease rule's threshold that does not count as a fall.
 
@@ -575,21 +574,19 @@ def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:
     rate, threshold, measure = samples[0].decision_rate, rule.threshold, rule.measure
     if rule.condition == "increase":
         if measure == "mce":
-            return mce_increase_detectables([sample.pair_by_week for sample in samples], rate=rate, power=POWER)
+            return mce_increase_detectables([sample.pair_by_week for sample in samples], rate=rate)
         if measure == "ece":
             pairs, between = [sample.pair for sample in samples], [sample.between for sample in samples]
-            return ece_increase_detectables(
-                pairs, rate=rate, power=POWER, confidence=evaluation.confidence, between=between
-            )
+            return ece_increase_detectables(pairs, rate=rate, confidence=evaluation.confidence, between=between)
     if rule.compares:
         return _detectable_changes(samples, rate)
     side = _side(rule)
     if measure == "mce":
-        return mce_level_detectables(_tested(samples), threshold, rate=rate, power=POWER, side=side)
+        return mce_level_detectables(_tested(samples), threshold, rate=rate, side=side)
     if measure == "ece":
-        return ece_level_detectables(_tested(samples), threshold, rate=rate, power=POWER, side=side)
+        return ece_level_detectables(_tested(samples), threshold, rate=rate, side=side)
     laws = [_law(sample, sample.counts) for sample in samples]
-    return [None if law is None else law.detectable(threshold, side, rate, POWER) for law in laws]
+    return [None if law is None else law.detectable(threshold, side, rate) for law in laws]
 
 
 def _detectable_changes(samples: Sequence[RuleSample], rate: float) -> list[float | None]:

@@ -14,7 +14,7 @@ from monitor.evaluation.accumulated import population
 from monitor.evaluation.estimates import generator
 from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.next_step import next_step
-from monitor.evaluation.shift.onset import Began, Level, onset
+from monitor.evaluation.shift.onset import Level, onset
 from monitor.evaluation.trouble_cause import likely_cause
 from monitor.evaluation.trouble_segment import TroubledSegment, troubled_segments
 from monitor.evaluation.weekly_evidence import WeeklyEvidence, breaks_at, weekly_evidence
@@ -93,10 +93,10 @@ def _since(evidence: WeeklyEvidence, named: Sequence[TroubledSegment], lead: Ver
     if named:
         began = onset(*evidence.levels(1 + evidence.segments.index(named[0].segment)), rising=True)
         arrived = evidence.windows[named[0].at]
-        return Since(arrived, arrived, arrived) if began is None else _as_since(began)
+        return began or Since(arrived, arrived, arrived)
     before, levels = _measured(evidence, lead, facts) or evidence.levels()
     began = onset(before, levels, rising=True)
-    return judged if began is None else _as_since(began)
+    return began or judged
 
 
 def _near(evidence: WeeklyEvidence, since: Since) -> tuple[int, int] | None:
@@ -112,10 +112,6 @@ def _measured(evidence: WeeklyEvidence, lead: Verdict, facts: LabelFacts) -> tup
     falls = lead.detail.get("condition") in ("below", "decrease")
     known = [each for each in facts.levels.get((lead.metric, lead.where), ()) if each.window in evidence.windows]
     return (None, [replace(each, value=-each.value) for each in known] if falls else known) if known else None
-
-
-def _as_since(began: Began) -> Since:
-    return Since(began.window, began.earliest or began.low, began.high, began.gradual)
 
 
 def _never_later(since: Since, episode: Episode | None) -> Since:

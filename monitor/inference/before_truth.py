@@ -141,9 +141,9 @@ class Either:
         """The largest p-value."""
         return max(law.p_value(threshold, side) for law in self.laws)
 
-    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
+    def detectable(self, threshold: float, side: Side, rate: float) -> float | None:
         """The largest distance; None where one law has none."""
-        found = [law.detectable(threshold, side, rate, power) for law in self.laws]
+        found = [law.detectable(threshold, side, rate) for law in self.laws]
         return None if None in found else max(each for each in found if each is not None)
 
 

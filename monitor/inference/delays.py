@@ -13,7 +13,7 @@ staff).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 import numpy as np
@@ -110,19 +110,11 @@ def maturity_of(
     found = Maturity(subject, current.window, current.items, min(current.known, current.items))
     if not curve.has_ended or not current.items:
         return found
-    windows = len(curve.parts)
-    waiting = current.items - found.known
-    if age >= curve.days - 1 or not waiting:
-        return _with_expected(found, (0.0, 0.0, 0.0), windows, over=age >= curve.days - 1)
-    return _with_expected(found, _still_to_come(curve, age, waiting, confidence), windows, over=False)
-
-
-def _with_expected(found: Maturity, to_come: tuple[float, float, float], windows: int, *, over: bool) -> Maturity:
-    waiting = found.items - found.known
+    waiting, over = current.items - found.known, age >= curve.days - 1
+    none_to_come = over or not waiting
+    to_come = (0.0, 0.0, 0.0) if none_to_come else _still_to_come(curve, age, waiting, confidence)
     expected, low, high = ((found.known + share * waiting) / found.items for share in to_come)
-    return Maturity(
-        found.subject, found.window, found.items, found.known, expected, low, high, windows=windows, over=over
-    )
+    return replace(found, expected=expected, low=low, high=high, windows=len(curve.parts), over=over)
 
 
 def _still_to_come(curve: DelayCurve, age: int, waiting: int, confidence: float) -> tuple[float, float, float]:

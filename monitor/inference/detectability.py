@@ -40,7 +40,7 @@ from monitor.inference.gaps import (
 )
 from monitor.inference.maximum import points, stays_within
 from monitor.inference.maximum_change import Pair, unchanged
-from monitor.inference.search import smallest
+from monitor.inference.search import POWER, smallest
 
 PLANNED = 24
 """Values of the baseline's MCE in planning: the power is that of twice as many to .02."""
@@ -74,7 +74,6 @@ def ece_increase_detectables(
     pairs: Sequence[Pair],
     *,
     rate: float,
-    power: float = 0.8,
     confidence: float = 0.95,
     between: Sequence[float] | None = None,
 ) -> list[float | None]:
@@ -96,16 +95,14 @@ def ece_increase_detectables(
     def rises(with_rows: Sequence[Pair], places: Sequence[int]) -> Floats:
         def asked(windows: Sequence[BinCounts], rows: Sequence[int]) -> tuple[Floats, Floats]:
             chosen = [(window, with_rows[row][1]) for window, row in zip(windows, rows, strict=True)]
-            return _ece_rises(chosen, rate, power, confidence, known[places][list(rows)])
+            return _ece_rises(chosen, rate, confidence, known[places][list(rows)])
 
         return _either_way([window for window, _ in with_rows], asked)
 
     return _known(of_filled(pairs, rises, math.nan))
 
 
-def _ece_rises(
-    pairs: Sequence[Pair], rate: float, power: float, confidence: float, between: Floats
-) -> tuple[Floats, Floats]:
+def _ece_rises(pairs: Sequence[Pair], rate: float, confidence: float, between: Floats) -> tuple[Floats, Floats]:
     """The smallest rises that are seen, and those at which the gaps of a window reach hit rates of 0 and 1; (T,)."""
     same = same_errors([(*pair, each) for pair, each in zip(pairs, between.tolist(), strict=True)], confidence)
     then, now = (_of_points([getattr(each, side) for each in same]) for side in ("then", "now"))
@@ -117,7 +114,7 @@ def _ece_rises(
         risen = at_errors(each_at(windows, which), error, between[which]).of(lambda part: part[:, 0])
         return chance(critical[which], risen - each_at(then, which))
 
-    return smallest(seen, power, 2 * windows.noise), at_walls(windows) - start
+    return smallest(seen, POWER, 2 * windows.noise), at_walls(windows) - start
 
 
 def _either_way(
@@ -157,7 +154,7 @@ def _of_points(parts: Sequence[EceMoments]) -> EceMoments:
 
 
 def ece_level_detectables(
-    tables: Sequence[BinCounts], threshold: float, *, rate: float, power: float = 0.8, side: Side = "above"
+    tables: Sequence[BinCounts], threshold: float, *, rate: float, side: Side = "above"
 ) -> list[float | None]:
     """The distances of the true ECE from ``threshold`` at which ``ece_level_ps`` is <= ``rate`` with ``power``.
 
@@ -171,14 +168,14 @@ def ece_level_detectables(
         stacked = stack(with_rows)
         if side == "above":
             seen = partial(_seen_above, stacked, threshold, rate)
-            return smallest(seen, power, 2 * stacked.noise), at_walls(stacked) - threshold
+            return smallest(seen, POWER, 2 * stacked.noise), at_walls(stacked) - threshold
         start = np.full(len(with_rows), threshold)
         critical = _exceeded(_at(stacked, start), 1 - rate)
 
         def seen_below(distance: Floats, which: Ints) -> Floats:
             return 1 - tail(critical[which], _at(each_at(stacked, which), np.maximum(start[which] - distance, 0.0)))
 
-        return smallest(seen_below, power, 2 * stacked.noise), np.full_like(start, 2)
+        return smallest(seen_below, POWER, 2 * stacked.noise), np.full_like(start, 2)
 
     return _known(of_filled(tables, lambda with_rows, _: _either_way(with_rows, asked), math.nan))
 
@@ -199,7 +196,7 @@ def _middle_bins(n: Floats, rate: Floats, filled: Bools) -> Ints:
     return np.asarray(order[np.arange(len(held)), filled.shape[1] - held + held // 2])
 
 
-def mce_increase_detectables(merged: Sequence[Pair], *, rate: float, power: float = 0.8) -> list[float | None]:
+def mce_increase_detectables(merged: Sequence[Pair], *, rate: float) -> list[float | None]:
     """The smallest rises of the MCE that ``mce_increase_ps`` would see, if the bin of median variance rose.
 
     Thin bins are already merged.
@@ -210,10 +207,10 @@ def mce_increase_detectables(merged: Sequence[Pair], *, rate: float, power: floa
     >>> [round(found, 2) for found in mce_increase_detectables([(now, then)], rate=0.01)]
     [0.04]
     """
-    return _known(of_filled(merged, lambda with_rows, _: _mce_rises(with_rows, rate, power), math.nan))
+    return _known(of_filled(merged, lambda with_rows, _: _mce_rises(with_rows, rate), math.nan))
 
 
-def _mce_rises(pairs: Sequence[Pair], rate: float, power: float) -> Floats:
+def _mce_rises(pairs: Sequence[Pair], rate: float) -> Floats:
     null = unchanged(pairs, PLANNED)
     row, moved = np.arange(len(pairs)), _middle_bins(null.n, null.rate, null.filled)
     score = null.score[row, moved]
@@ -226,11 +223,11 @@ def _mce_rises(pairs: Sequence[Pair], rate: float, power: float) -> Floats:
         risen.rate[np.arange(len(which)), moved[which]] = np.minimum(np.maximum(hit_rate, 0.0), 1.0)
         return risen.chance(critical[which])
 
-    return np.where(np.isnan(critical), np.nan, smallest(seen, power, noise / 2))
+    return np.where(np.isnan(critical), np.nan, smallest(seen, POWER, noise / 2))
 
 
 def mce_level_detectables(
-    merged: Sequence[BinCounts], threshold: float, *, rate: float, power: float = 0.8, side: Side = "above"
+    merged: Sequence[BinCounts], threshold: float, *, rate: float, side: Side = "above"
 ) -> list[float | None]:
     """The distances of the true MCE from ``threshold`` at which ``mce_level_ps`` is <= ``rate`` with ``power``.
 
@@ -244,11 +241,11 @@ def mce_level_detectables(
     [0.05]
     """
     found = _above if side == "above" else _below
-    rises = of_filled(merged, lambda with_rows, _: found(stack(with_rows), threshold, rate, power), math.nan)
+    rises = of_filled(merged, lambda with_rows, _: found(stack(with_rows), threshold, rate), math.nan)
     return _known(rises)
 
 
-def _above(tables: GapTables, threshold: float, rate: float, power: float) -> Floats:
+def _above(tables: GapTables, threshold: float, rate: float) -> Floats:
     """How far beyond the threshold one bin must lie, so that the largest gap is seen to be beyond it; (T,)."""
     filled, size, row = tables.share > 0, np.abs(tables.gap), np.arange(len(tables.n))
     # a bin whose gap has no room for the threshold in its own direction turns round
@@ -271,10 +268,10 @@ def _above(tables: GapTables, threshold: float, rate: float, power: float) -> Fl
         risen = np.minimum(np.maximum(score[which] + way[which] * (threshold + distance), 0.0), 1.0)
         return np.asarray(1 - rest[which] * stays_within(critical[which], n[which], score[which], risen))
 
-    return np.where(np.isnan(critical), np.nan, smallest(seen, power, noise / 3))
+    return np.where(np.isnan(critical), np.nan, smallest(seen, POWER, noise / 3))
 
 
-def _below(tables: GapTables, threshold: float, rate: float, power: float) -> Floats:
+def _below(tables: GapTables, threshold: float, rate: float) -> Floats:
     """How far below the threshold all bins must lie, so that the largest gap is seen to be below it; (T,)."""
     filled = tables.share > 0
     noise = 1 / np.sqrt(np.nanmedian(np.where(filled, tables.n, np.nan), axis=1))
@@ -289,5 +286,5 @@ def _below(tables: GapTables, threshold: float, rate: float, power: float) -> Fl
         limit = (threshold - down[which] + 2e-9)[:, None]
         return np.asarray(np.where(filled[which], stays_within(limit, part.n, part.score, hit_rate), 1.0).prod(axis=1))
 
-    found = smallest(seen, power, noise / 2)
+    found = smallest(seen, POWER, noise / 2)
     return np.where((down <= threshold) & (found <= threshold), found, np.nan)

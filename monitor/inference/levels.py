@@ -20,6 +20,7 @@ from monitor.core.records import Interval
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, OfMoments, Proportion, Ranking
+from monitor.inference.search import POWER
 from monitor.inference.weighted_shares import WeightedShare, unequal_share
 from monitor.metrics.calibration import EPSILON, Losses, brier, log_losses, squared_losses
 from monitor.metrics.classification import agreed
@@ -124,7 +125,6 @@ def detectable_change(
     baseline: Counts,
     rate: float,
     *,
-    power: float = 0.8,
     falls: bool = False,
     accepted: float = 0.0,
 ) -> float | None:
@@ -139,9 +139,9 @@ def detectable_change(
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
         now, then = (_negated(found), _negated(frozen)) if falls else (found, frozen)
         then = replace(then, offset=then.offset + accepted)
-        further = _share_increase(now, then, float(ndtri(power) - ndtri(rate)))
+        further = _share_increase(now, then, float(ndtri(POWER) - ndtri(rate)))
         return None if further is None else accepted + further
-    moved = accepted + _seen_increase(*(laws[::-1] if falls else laws), rate, power)
+    moved = accepted + _seen_increase(*(laws[::-1] if falls else laws), rate)
     most = found.most if isinstance(found, OfMoments) else 1.0
     return moved if (moved <= frozen.value if falls else frozen.value + moved <= most) else None
 
@@ -253,15 +253,15 @@ def _unchanged_variance(found: Proportion, frozen: Proportion) -> float:
     return sum(law.variance_at(law.share_at(same)) for law in (found, frozen))
 
 
-def _seen_increase(found: Law, frozen: Law, rate: float, power: float) -> float:
+def _seen_increase(found: Law, frozen: Law, rate: float) -> float:
     """The increase that is seen with ``power``, at the present variances (and skewness) of the two windows."""
     if isinstance(found, LogitArea) and isinstance(frozen, LogitArea):
-        reach = ndtri(power) - stdtrit(found.freedom_with(frozen), rate)
+        reach = ndtri(POWER) - stdtrit(found.freedom_with(frozen), rate)
         return float(reach) * math.sqrt(found.variance + frozen.variance)
     if isinstance(found, LogitArea) or isinstance(frozen, LogitArea):
         return math.inf
     most, least = found.above.minus(frozen.below), found.below.minus(frozen.above)
-    return most.quantile(power) - least.quantile(rate)
+    return most.quantile(POWER) - least.quantile(rate)
 
 
 def _share_increase(found: Proportion, frozen: Proportion, reach: float) -> float | None:

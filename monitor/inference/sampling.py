@@ -27,6 +27,7 @@ from scipy.special import (
 )
 
 from monitor.inference.change import Side
+from monitor.inference.search import POWER
 from monitor.metrics.classification import Share, f1_of, jaccard_of
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class Proportion:
         share, at = self._upwards(threshold, side)
         return binomial_tail(share, self.rows, at)
 
-    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
+    def detectable(self, threshold: float, side: Side, rate: float) -> float | None:
         """The smallest distance seen with ``power``; 0 where no truth can be beyond the threshold."""
         _, at = self._upwards(threshold, side)
         if at < 0 or at >= 1:
@@ -110,7 +111,7 @@ class Proportion:
         least = _critical(self.rows, at, rate)
         if least is None:
             return None
-        return float(betaincinv(least, self.rows - least + 1, power) - at) * abs(self.scale)
+        return float(betaincinv(least, self.rows - least + 1, POWER) - at) * abs(self.scale)
 
     def _upwards(self, threshold: float, side: Side) -> tuple[float, float]:
         # "beyond" always means too high a share: where it is too low, the share of the other rows is too high
@@ -157,10 +158,10 @@ class FScore:
         """One-sided exact binomial p-value for a truth beyond the threshold."""
         return self.jaccard.p_value(_jaccard(threshold), side)
 
-    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
+    def detectable(self, threshold: float, side: Side, rate: float) -> float | None:
         """The smallest distance seen with ``power``; 0 where no truth can be beyond the threshold."""
         at = _jaccard(threshold)
-        distance = self.jaccard.detectable(at, side, rate, power)
+        distance = self.jaccard.detectable(at, side, rate)
         if distance is None or distance == 0:
             return distance
         return abs(f1_of(at + distance if side == "above" else at - distance) - threshold)
@@ -298,12 +299,12 @@ class OfMoments:
         """One-sided p-value for a truth beyond the threshold."""
         return self.below.below(threshold) if side == "above" else 1 - self.above.below(threshold)
 
-    def detectable(self, threshold: float, side: Side, rate: float, power: float = 0.8) -> float | None:
+    def detectable(self, threshold: float, side: Side, rate: float) -> float | None:
         """The smallest distance seen with ``power``, at the present variance; 0 as for a share, None out of range."""
         room = self.most - threshold if side == "above" else threshold - self.least
         if room <= 0:
             return 0.0
-        reached = (power, rate) if side == "above" else (1 - rate, 1 - power)
+        reached = (POWER, rate) if side == "above" else (1 - rate, 1 - POWER)
         distance = self.above.quantile(reached[0]) - self.below.quantile(reached[1])
         return distance if distance <= room else None
 
@@ -372,7 +373,7 @@ class Ranking:
         below = _below_ranking(self.value, self.rows, threshold)
         return below if side == "above" else 1 - below
 
-    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
+    def detectable(self, threshold: float, side: Side, rate: float) -> float | None:
         """The smallest distance seen with ``power``; 0 where no truth can be beyond the threshold."""
         at = threshold if side == "above" else 1 - threshold
         if not 0 < at < 1:
@@ -383,7 +384,7 @@ class Ranking:
         for _ in range(_HALVINGS):
             middle = (low + critical) / 2
             low, critical = (low, middle) if _below_ranking(middle, self.rows, at) <= rate else (middle, critical)
-        return _of_ranking(critical, self.rows, power) - at
+        return _of_ranking(critical, self.rows, POWER) - at
 
 
 def _of_ranking(value: float, rows: float, chance: float) -> float:
@@ -464,12 +465,12 @@ class LogitArea:
         parts = self.variance**2 / self.freedom + other.variance**2 / other.freedom
         return (self.variance + other.variance) ** 2 / parts
 
-    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
+    def detectable(self, threshold: float, side: Side, rate: float) -> float | None:
         """The smallest distance seen with ``power``; areas vary more at the threshold than near 0 or 1."""
         if not 0 < threshold < 1:
             return 0.0
         ratio = threshold * (1 - threshold) / (self.centre * (1 - self.centre))
-        reach = float(ndtri(power) - stdtrit(self.freedom, rate))
+        reach = float(ndtri(POWER) - stdtrit(self.freedom, rate))
         distance = (math.sqrt(self.variance) if side == "above" else self.se) * math.sqrt(max(ratio, 1.0)) * reach
         room = 1 - threshold if side == "above" else threshold
         return distance if distance <= room else None

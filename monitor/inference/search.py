@@ -14,6 +14,9 @@ _NEAR = 1e-4  # standard errors: a position this close to its limit is close eno
 _MOST_LOOKS = 60
 _FLAT = 6.5  # standard errors: beyond this the scaled T is a plateau, not a line
 
+POWER = 0.8
+"""The probability with which a detectable change is seen."""
+
 Rising = Callable[[Floats, Ints], Floats]
 """``rising(position, which)``: the value at one position for each of the questions ``which``; all (K,)."""
 

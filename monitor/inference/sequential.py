@@ -33,6 +33,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from monitor.core.promises import Promise, columns, pooled_promise
+from monitor.inference.search import POWER
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
@@ -113,7 +114,7 @@ def evidence_needed(evidence: Sequence[float], run_length: float) -> float:
     return steps[named[-1]] if named else alone
 
 
-def detectable_overconfidence(windows: Sequence[Promise], margin: float, needed: float, power: float) -> float | None:
+def detectable_overconfidence(windows: Sequence[Promise], margin: float, needed: float) -> float | None:
     """The smallest overconfidence that would have given the log evidence ``needed``, if it lasted in all these windows.
 
     It is seen with probability ``power``. None where not even rows without any hit would have given it.
@@ -121,37 +122,35 @@ def detectable_overconfidence(windows: Sequence[Promise], margin: float, needed:
     if not any(window.effective > 0 for window in windows):
         return None
     total = pooled_promise(windows)
-    if not _is_seen(total, np.array([total.promised]), margin, needed, power)[0]:
+    if not _is_seen(total, np.array([total.promised]), margin, needed)[0]:
         return None
     low, high = 0.0, total.promised
     for _ in range(2):
         tried = np.linspace(low, high, STEPS + 1)
-        first = int(np.argmax(_is_seen(total, tried, margin, needed, power)))
+        first = int(np.argmax(_is_seen(total, tried, margin, needed)))
         low, high = float(tried[max(first - 1, 0)]), float(tried[first])
     return high
 
 
-def would_be_seen(
-    totals: Sequence[Promise], overconfidence: float, margin: float, needed: Sequence[float], power: float
-) -> Bools:
+def would_be_seen(totals: Sequence[Promise], overconfidence: float, margin: float, needed: Sequence[float]) -> Bools:
     """Whether the rows of each subject, in one window or many, would have given the log evidence that it needs.
 
     The rows have this ``overconfidence``, or the largest possible one if that is smaller; shape (len(totals),).
     """
     _, rows, promised, _ = columns([totals])[:, 0]
-    return _unlucky_are_seen(rows, promised, np.minimum(overconfidence, promised), margin, _floats(needed), power)
+    return _unlucky_are_seen(rows, promised, np.minimum(overconfidence, promised), margin, _floats(needed))
 
 
-def _is_seen(total: Promise, overconfidences: Floats, margin: float, needed: float, power: float) -> Bools:
+def _is_seen(total: Promise, overconfidences: Floats, margin: float, needed: float) -> Bools:
     rows, promised = np.full_like(overconfidences, total.effective), np.full_like(overconfidences, total.promised)
-    return _unlucky_are_seen(rows, promised, overconfidences, margin, np.float64(needed), power)
+    return _unlucky_are_seen(rows, promised, overconfidences, margin, np.float64(needed))
 
 
 def _unlucky_are_seen(
-    rows: Floats, promised: Floats, overconfidences: Floats, margin: float, needed: Floats | np.float64, power: float
+    rows: Floats, promised: Floats, overconfidences: Floats, margin: float, needed: Floats | np.float64
 ) -> Bools:
     """Whether the evidence of an unlucky sample (the hit rate's upper ``power`` quantile) is enough, shape (S,)."""
     rate = np.maximum(0.0, promised - overconfidences)
-    unlucky = np.minimum(1.0, rate + ndtri(power) * np.sqrt(rate * (1 - rate) / rows))
+    unlucky = np.minimum(1.0, rate + ndtri(POWER) * np.sqrt(rate * (1 - rate) / rows))
     e = _log_e(rows, promised, unlucky, margin)
     return np.asarray(np.logaddexp.reduce(e, axis=-1) - math.log(len(SIZES)) >= needed)

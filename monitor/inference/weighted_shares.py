@@ -125,14 +125,14 @@ class WeightedShare:
             return self._lowered._below(threshold) if self.part.rows > 0 else 1.0
         return 1 - self._raised._below(threshold) if self.rest.rows > 0 else 1.0
 
-    def detectable(self, threshold: float, side: Side, rate: float, power: float) -> float | None:
+    def detectable(self, threshold: float, side: Side, rate: float) -> float | None:
         """The smallest distance seen with ``power``, with the present numbers of rows."""
         if side == "below":
-            return self.others.detectable(1 - threshold, "above", rate, power)
+            return self.others.detectable(1 - threshold, "above", rate)
         if not 0 <= threshold < 1:
             return 0.0
         rows, at = self.part.rows + self.rest.rows, self._in_rows(threshold)
-        moved = Proportion(at, rows).detectable(at, "above", rate, power)
+        moved = Proportion(at, rows).detectable(at, "above", rate)
         return None if moved is None else self._of_rows(min(at + moved, 1.0)) - threshold
 
     @property

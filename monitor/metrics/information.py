@@ -11,7 +11,7 @@ from monitor.core.counts import Floats
 from monitor.metrics.classification import confusion_of
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import Groups, over
-from monitor.metrics.row_sums import RowStatistic, entropy_sums, hard_confusion, loss_sums
+from monitor.metrics.row_sums import RowStatistic, entropy_sums, hard_confusion, loss_sums, ratio
 
 
 def entropy(shares: Floats) -> Floats:
@@ -57,24 +57,6 @@ def class_entropy(matrix: Floats) -> Floats:
     return entropy(matrix.sum(axis=-1))
 
 
-def mean_entropy(sums: Floats) -> Floats:
-    """The mean over items of the entropy of their scores, from 0 to ln K; sums (..., 2) -> (...)."""
-    return over(sums[..., 0], sums[..., 1])
-
-
-def class_nll(sums: Floats) -> Floats:
-    """The log loss over K classes, -mean of sum t_k ln(q_k + eps), in nats; sums (..., 4) -> (...).
-
-    ``sums`` are :func:`~monitor.metrics.row_sums.loss_sums`. sklearn.metrics.log_loss is the same, but for eps.
-    """
-    return np.maximum(over(sums[..., 0], sums[..., 1]), 0.0)
-
-
-def entropy_weighted_nll(sums: Floats) -> Floats:
-    """The log loss with each item weighted by the entropy of its scores, sum H l / sum H; (..., 4) -> (...)."""
-    return np.maximum(over(sums[..., 2], sums[..., 3]), 0.0)
-
-
 STATISTICS: tuple[RowStatistic, ...] = (
     RowStatistic(
         "class_mutual_information",
@@ -94,9 +76,9 @@ STATISTICS: tuple[RowStatistic, ...] = (
         biased=True,
         of_labels=True,
     ),
-    RowStatistic("score_entropy", "Entropy of the scores", "none", (entropy_sums,), mean_entropy, of_labels=True),
-    RowStatistic("class_nll", "Log loss of the classes", "lower", (loss_sums,), class_nll),
-    RowStatistic("entropy_weighted_nll", "Entropy-weighted log loss", "lower", (loss_sums,), entropy_weighted_nll),
+    RowStatistic("score_entropy", "Entropy of the scores", "none", (entropy_sums,), ratio(0, 1), of_labels=True),
+    RowStatistic("class_nll", "Log loss of the classes", "lower", (loss_sums,), ratio(0, 1)),
+    RowStatistic("entropy_weighted_nll", "Entropy-weighted log loss", "lower", (loss_sums,), ratio(2, 3)),
 )
 
 REGISTERED: tuple[Metric, ...] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from monitor.core.counts import Floats, RegressionRows
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import over
-from monitor.metrics.row_sums import RowStatistic
+from monitor.metrics.row_sums import RowStatistic, ratio
 
 CENTRAL = 0.95
 _Z = 1.959963984540054  # the standard normal quantile of (1 + CENTRAL) / 2; a test computes it with SciPy
@@ -47,10 +47,6 @@ def coverage_sums(rows: RegressionRows, blocks: int) -> Floats:
     return np.asarray(terms.reshape(blocks, -1, terms.shape[1]).sum(axis=1))
 
 
-def _covered(place: int) -> Callable[[Floats], Floats]:
-    return lambda sums: over(sums[..., place], sums[..., 0])
-
-
 def worst_coverage_sums(weight: float) -> Floats:
     """The :func:`coverage_sums` of one item of this weight outside all of its intervals; shape (1, 1 + L)."""
     return weight * np.array([[1.0, *(0.0 for _ in LEVELS)]])
@@ -60,11 +56,6 @@ def worst_sums(rows: RegressionRows, weight: float) -> Floats:
     """The sums of one item of this weight with the largest error and loss seen, outside its interval; shape (1, 7)."""
     each = error_sums(replace(rows, weight=np.ones_like(rows.weight)), len(rows.weight))
     return weight * np.array([[1.0, each[:, 1].max(), each[:, 2].max(), 0.0, each[:, 4].mean(), each[:, 5].max(), 0.0]])
-
-
-def mean_square(sums: Floats) -> Floats:
-    """Mean squared error, in squared units of the number. (..., 7) -> (...)."""
-    return over(sums[..., 1], sums[..., 0])
 
 
 def determination(sums: Floats) -> Floats:
@@ -77,18 +68,23 @@ def determination(sums: Floats) -> Floats:
     return 1 - over(sums[..., 1], np.where(spread > 1e-12 * sums[..., 4], spread, 0.0))
 
 
+_MSE = ratio(1, 0)
 STATISTICS: tuple[RowStatistic, ...] = (
-    RowStatistic("mse", "Mean squared error", "lower", (error_sums,), mean_square),
-    RowStatistic("rmse", "Root mean squared error", "lower", (error_sums,), lambda sums: np.sqrt(mean_square(sums))),
-    RowStatistic("mae", "Mean absolute error", "lower", (error_sums,), lambda sums: over(sums[..., 2], sums[..., 0])),
+    RowStatistic("mse", "Mean squared error", "lower", (error_sums,), _MSE),
+    RowStatistic("rmse", "Root mean squared error", "lower", (error_sums,), lambda sums: np.sqrt(_MSE(sums))),
+    RowStatistic("mae", "Mean absolute error", "lower", (error_sums,), ratio(2, 0)),
     RowStatistic("r_squared", "R squared", "higher", (error_sums,), determination),
-    RowStatistic(
-        "normal_nll", "Normal log loss", "lower", (error_sums,), lambda sums: over(sums[..., 5], sums[..., 0])
-    ),
-    RowStatistic("interval_coverage", "Coverage", "none", (error_sums,), lambda sums: over(sums[..., 6], sums[..., 0])),
+    RowStatistic("normal_nll", "Normal log loss", "lower", (error_sums,), ratio(5, 0)),
+    RowStatistic("interval_coverage", "Coverage", "none", (error_sums,), ratio(6, 0)),
     *(
-        RowStatistic(f"interval_coverage_{level}", f"Coverage of the {level}% interval", "none", (coverage_sums,), each)
-        for level, each in ((level, _covered(place)) for place, level in enumerate(LEVELS, start=1))
+        RowStatistic(
+            f"interval_coverage_{level}",
+            f"Coverage of the {level}% interval",
+            "none",
+            (coverage_sums,),
+            ratio(place, 0),
+        )
+        for place, level in enumerate(LEVELS, start=1)
     ),
 )
 """``rmse`` and ``mae`` are in units of the number; ``interval_coverage`` should be .95, the others their percent."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from monitor.core.counts import Floats, ProbabilityRows
 from monitor.metrics.calibration import EPSILON
 from monitor.metrics.definition import Direction, Metric
+from monitor.metrics.groups import over
 from monitor.metrics.names import range_of
 
 Sums = Callable[[Any, int], Floats]
@@ -60,6 +61,11 @@ class RowStatistic:
         value = float(self.of(*sums))
         least, most = self.range
         return min(max(value, least), most) if math.isfinite(value) else None
+
+
+def ratio(part: int, whole: int) -> Callable[[Floats], Floats]:
+    """The metric that is one of several sums over another: (..., sums) -> (...)."""
+    return lambda sums: over(sums[..., part], sums[..., whole])
 
 
 def scores(rows: ProbabilityRows) -> Floats:

@@ -19,7 +19,6 @@ from monitor.core.records import Refused, Window
 from monitor.core.wording import clean
 from monitor.inference.sequential import evidence_needed, would_be_seen
 
-POWER = 0.8
 _MOST = 1_000_000
 
 
@@ -65,7 +64,7 @@ def rows_to_see(claimed: float, fall: float, margin: float, needed: float) -> in
         return None
     tried = np.unique(np.geomspace(1, _MOST, 2_000).astype(np.int64))
     totals = [Promise(int(n), float(n), claimed, claimed) for n in tried]
-    seen = would_be_seen(totals, fall, margin, [needed] * len(totals), POWER)
+    seen = would_be_seen(totals, fall, margin, [needed] * len(totals))
     return int(tried[int(np.argmax(seen))]) if seen.any() else None
 
 

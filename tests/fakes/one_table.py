@@ -69,4 +69,4 @@ def level_p(name: str, counts: Counts, threshold: float, side: Side) -> float | 
 
 def level_detectable(name: str, counts: Counts, threshold: float, side: Side, rate: float) -> float | None:
     law = law_of(name, counts)
-    return None if law is None else law.detectable(threshold, side, rate, 0.8)
+    return None if law is None else law.detectable(threshold, side, rate)

@@ -75,51 +75,35 @@ def _distribution(counts: Counts, cells: npt.NDArray[np.int64]) -> Floats:
     return np.asarray(cumulated[np.searchsorted(counts.cell, cells, side="right")] / cumulated[-1])
 
 
-def psi(window: Counts, baseline: Counts, bins: int = PSI_BINS) -> Effect:
-    """The population stability index of the scores: sum (p - q) ln(p / q) over the baseline's quantile bins.
+def score_tests(window: Counts, baseline: Counts) -> dict[str, Effect]:
+    """Every test of two score distributions, by name: ``ks`` is :func:`ks`.
 
-    p and q are the shares of the window and of the baseline, each with half an effective row added
-    to every bin, so that an empty bin does not make it infinite. It has no p-value;
-    ``detail["if_unchanged"]`` is what it would be on average if nothing had changed, about
-    (bins - 1)(1/n1 + 1/n2) (Yurdakul 2018). Rule of thumb: .1 is noticeable, .25 is large.
+    ``psi``: the population stability index sum (p - q) ln(p / q) over the baseline's quantile bins, where p and q are
+    the shares of window and baseline, each with half an effective row added to every bin, so that an empty bin does not
+    make it infinite. It has no p-value; ``detail["if_unchanged"]`` is what it would be on average if nothing had
+    changed, about (bins - 1)(1/n1 + 1/n2) (Yurdakul 2018). Rule of thumb: .1 is noticeable, .25 is large.
+    ``wasserstein``: the distance in standard deviations of the baseline's scores. ``jensen_shannon``: the distance over
+    the bins of ``psi``, 0 to sqrt(ln 2) = .83.
     """
+    found = {"ks": ks(window, baseline)}
     thin = _too_thin(window, baseline)
     if thin is not None:
-        return thin
-    table = _in_bins(window, baseline, bins)
+        return found | dict.fromkeys(("psi", "wasserstein", "jensen_shannon"), thin)
+    rows, edges = (window.effective_rows, baseline.effective_rows), equal_frequency_edges(baseline, PSI_BINS)
+    weights = [bin_counts(counts, edges).w for counts in (window, baseline)]
+    table = np.array([weight / weight.sum() * n for weight, n in zip(weights, rows, strict=True)])
     filled = table.shape[1]
-    expected = (filled - 1) * (1.0 / window.effective_rows + 1.0 / baseline.effective_rows)
-    return Effect(stability_index(table), None, {"bins": filled, "if_unchanged": expected})
-
-
-def _in_bins(window: Counts, baseline: Counts, bins: int) -> Floats:
-    """The effective rows of both in the baseline's quantile bins, shape (2, M)."""
-    edges = equal_frequency_edges(baseline, bins)
-    sides = ((bin_counts(counts, edges).w, counts.effective_rows) for counts in (window, baseline))
-    return np.array([weight / weight.sum() * rows for weight, rows in sides])
-
-
-def score_wasserstein(window: Counts, baseline: Counts) -> Effect:
-    """The Wasserstein distance of two score distributions, in standard deviations of the baseline's scores."""
-    thin = _too_thin(window, baseline)
-    if thin is not None:
-        return thin
+    expected = (filled - 1) * (1.0 / rows[0] + 1.0 / rows[1])
     cells = _cells_of_both(window, baseline)
     shares = [np.diff(_distribution(counts, cells), prepend=0.0) for counts in (window, baseline)]
-    rows = window.effective_rows, baseline.effective_rows
     distance, p_value = wasserstein(cells / 10_000, (shares[0], shares[1]), rows)
     total = float(baseline.w.sum())
     deviation = max(0.0, float(baseline.ws2.sum()) / total - (float(baseline.ws.sum()) / total) ** 2) ** 0.5
-    return Effect(distance / max(deviation, LEAST_DEVIATION), p_value, {"points": distance})
-
-
-def score_jensen_shannon(window: Counts, baseline: Counts, bins: int = PSI_BINS) -> Effect:
-    """The Jensen-Shannon distance of the scores over the baseline's quantile bins, 0 to sqrt(ln 2) = .83."""
-    thin = _too_thin(window, baseline)
-    if thin is not None:
-        return thin
-    table = _in_bins(window, baseline, bins)
-    return Effect(*jensen_shannon(table), {"bins": table.shape[1]})
+    return found | {
+        "psi": Effect(stability_index(table), None, {"bins": filled, "if_unchanged": expected}),
+        "wasserstein": Effect(distance / max(deviation, LEAST_DEVIATION), p_value, {"points": distance}),
+        "jensen_shannon": Effect(*jensen_shannon(table), {"bins": filled}),
+    }
 
 
 def chi_square(
@@ -237,10 +221,9 @@ def source_shifts(
     results = []
     for label in both:
         now, then = labels[label], baselines[label].counts
-        subject = Subject(source, label)
-        tests = {"ks": ks, "psi": psi, "wasserstein": score_wasserstein, "jensen_shannon": score_jensen_shannon}
-        for test, effect in ((name, compare(now, then)) for name, compare in tests.items()):
-            results.append(shift_result(subject, window, test, "score", effect=effect, rows=(now.rows, then.rows)))
+        for test, effect in score_tests(now, then).items():
+            subject, rows = Subject(source, label), (now.rows, then.rows)
+            results.append(shift_result(subject, window, test, "score", effect=effect, rows=rows))
     return [*results, *_mixes(Subject(source, None), window, *_mix_of(labels, baselines))]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.core.counts import Floats
+from monitor.core.diagnoses import Since
 from monitor.core.records import Interval
 
 ALLOWED = 6.0
@@ -36,29 +37,14 @@ def level_of(window: str, interval: Interval) -> Level | None:
     return Level(window, interval.value, ((interval.high - interval.low) / _WIDTH) ** 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Began:
-    """The window in which a change began: the most likely one, and the first and last that the data allow.
-
-    ``gradual``: it grew over several windows, since a change all at once does not fit. Where both fit, ``low`` and
-    ``high`` are of a change all at once, and ``earliest`` is the first window that a growing one allows ("": ``low``).
-    """
-
-    window: str
-    low: str
-    high: str
-    gradual: bool = False
-    earliest: str = ""
-
-
-def onset(baseline: Level | None, levels: Sequence[Level], *, rising: bool = False) -> Began | None:
+def onset(baseline: Level | None, levels: Sequence[Level], *, rising: bool = False) -> Since | None:
     """The window of ``levels`` (oldest first) from which on they differ from ``baseline`` and those before.
 
     The change is a step, or a line that rises for several windows and then stays, where no step fits nearly as well;
     with ``rising`` only upwards. The result has the likeliest window, and the first and last whose misfit is not much
-    larger; this span is wider if
-    the series varies more than its variances say. Without a baseline the change lies after the first window. None where
-    there is nothing to compare.
+    larger; this span is wider if the series varies more than its variances say. Where a change all at once fits, the
+    first is that of a growing one if that fits too. Without a baseline the change lies after the first window. None
+    where there is nothing to compare.
     """
     if not levels:
         return None
@@ -74,8 +60,9 @@ def onset(baseline: Level | None, levels: Sequence[Level], *, rising: bool = Fal
     found = grown if gradual else steps
     possible = np.flatnonzero(found - found.min() <= _allowed(found, len(after)))
     earliest = int(np.flatnonzero(grown - grown.min() <= _allowed(grown, len(after)))[0])
-    window, low, high = (after[int(at)].window for at in (found.argmin(), possible[0], possible[-1]))
-    return Began(window, low, high, gradual, after[earliest].window if earliest < possible[0] else "")
+    ends = found.argmin(), min(earliest, possible[0]), possible[-1]
+    window, low, high = (after[int(at)].window for at in ends)
+    return Since(window, low, high, gradual)
 
 
 def _allowed(misfit: Floats, windows: int) -> float:

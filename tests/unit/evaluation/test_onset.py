@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from monitor.evaluation.shift.onset import Began, Level, _misfits, onset
+from monitor.core.diagnoses import Since
+from monitor.evaluation.shift.onset import Level, _misfits, onset
 
 
 def levels(*values: float, variance: float = 1e-4) -> list[Level]:
@@ -38,7 +39,7 @@ def test_a_clear_slope_is_said_to_have_grown_from_its_first_window_on() -> None:
     base = Level("baseline", 0.0, 1e-6)
     slow = onset(base, levels(0.0, 0.01, 0.0, 0.04, 0.09, 0.14, 0.18, 0.23, 0.28, 0.32))
     assert slow is not None
-    assert (slow.window, slow.gradual, slow.earliest) == ("W3", True, "")
+    assert (slow.window, slow.gradual) == ("W3", True)
     assert slow.low <= "W3" <= slow.high
     half = onset(base, levels(0.0, 0.01, 0.0, 0.1, 0.2, 0.2, 0.21, 0.2))  # at once, in the middle of a window
     assert half is not None
@@ -56,7 +57,7 @@ def test_the_stated_span_holds_the_first_window_of_a_change_at_once_and_of_a_slo
         ]
         found = onset(Level("baseline", rng.normal(0.0, 0.3), 0.09), series)
         assert found is not None
-        held += (found.earliest or found.low) <= f"{first:02}" <= found.high
+        held += found.low <= f"{first:02}" <= found.high
         gradual += found.gradual
     assert held >= 0.95 * 300
     assert growth > 1 or gradual <= 0.02 * 300
@@ -65,11 +66,11 @@ def test_the_stated_span_holds_the_first_window_of_a_change_at_once_and_of_a_slo
 def test_the_onset_is_the_window_of_the_step_with_those_that_fit_as_well() -> None:
     base = Level("baseline", 0.0, 1e-6)
     clear = onset(base, levels(0.0, 0.01, -0.01, 0.1, 0.11, 0.1))
-    assert clear == Began("W3", "W3", "W3")
+    assert clear == Since("W3", "W3", "W3")
     slow = onset(base, levels(0.0, 0.02, 0.04, 0.06, 0.08, 0.1))
     assert slow is not None
     assert slow.low < slow.high
     assert (slow.window, slow.gradual) == ("W1", True)
     assert onset(None, levels(0.1)) is None
     assert onset(base, []) is None
-    assert onset(None, levels(0.0, 0.0, 0.2, 0.2)) == Began("W2", "W2", "W2")
+    assert onset(None, levels(0.0, 0.0, 0.2, 0.2)) == Since("W2", "W2", "W2")

@@ -215,7 +215,7 @@ def test_where_nobody_knows_which_law_holds_nothing_is_surer_than_the_less_sure_
     assert both.value == pytest.approx(0.85)
     assert both.interval(0.95) == (one.interval(0.95)[0], other.interval(0.95)[1])
     assert both.p_value(0.85, "below") == other.p_value(0.85, "below")
-    assert both.detectable(0.85, "below", 0.01, 0.8) == other.detectable(0.85, "below", 0.01, 0.8)
+    assert both.detectable(0.85, "below", 0.01) == other.detectable(0.85, "below", 0.01)
 
 
 def test_limits_are_wider_where_the_baseline_has_hardly_such_scores() -> None:

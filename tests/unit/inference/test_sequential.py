@@ -191,7 +191,7 @@ def test_a_fault_that_is_fixed_is_forgotten_soon_since_evidence_is_capped():
 def test_what_is_detectable_is_seen_with_the_power_that_is_named(rows, promised, needed):
     n = round(rows)
     window = promise(n, promised, promised)
-    found = detectable_overconfidence([window], MARGIN, needed, 0.8)
+    found = detectable_overconfidence([window], MARGIN, needed)
     if found is None:
         assert e_process([promise(n, promised, 0.0)], MARGIN)[-1] < needed
         return
@@ -205,8 +205,8 @@ def logged(rows: int, promised: float, hits: np.ndarray) -> np.ndarray:
 
 
 def test_nothing_is_detectable_without_rows():
-    assert detectable_overconfidence([], MARGIN, 9.0, 0.8) is None
-    assert detectable_overconfidence([promise(2, 0.9, 0.9)], MARGIN, 9.0, 0.8) is None
+    assert detectable_overconfidence([], MARGIN, 9.0) is None
+    assert detectable_overconfidence([promise(2, 0.9, 0.9)], MARGIN, 9.0) is None
 
 
 def test_a_run_length_below_one_window_is_refused():

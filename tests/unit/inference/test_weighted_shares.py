@@ -112,7 +112,7 @@ def test_intervals_of_a_reviewed_sample_cover_and_p_values_hold(keep):
 def test_what_is_detectable_is_seen_about_four_times_in_five():
     rng, keep = np.random.default_rng(3), 10.0
     law = share(12, 300, keep)
-    distance = law.detectable(0.2, "above", 0.05, 0.8)
+    distance = law.detectable(0.2, "above", 0.05)
     truth = 0.2 + distance
     pi = truth / (truth + keep * (1 - truth))
     drawn = rng.binomial(312, pi, size=400)
