@@ -18,7 +18,7 @@ from monitor.core.counts import Counts, ProbabilityRows, bin_counts
 from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
 from monitor.evaluation.comparisons import compare, compare_family, compared_by, gates
 from monitor.evaluation.data import COUNTED, OF_ITEMS, Rows, RuleInput, WholeSource
-from monitor.evaluation.estimates import ece_of, generator, other_binning
+from monitor.evaluation.estimates import each_ece, generator, other_binning
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.levels import interval_of
@@ -181,6 +181,6 @@ def _ranked_interval(
     metric, adapted = _ordinary(name, evaluation)
     if metric != "ece":
         return level_interval(metric, counts, adapted.confidence), counts.rows
-    # the random numbers of a rule on one window, so that both show the same limits
-    rng = generator(adapted.seed, subject, "ece all", window.name)
-    return ece_of([bin_counts(counts, population_edges(counts, adapted))], [rng], adapted)[0], counts.rows
+    # as a rule measures it in one window, so that both show the same limits
+    bins = bin_counts(counts, population_edges(counts, adapted))
+    return each_ece([(bins, subject, window.name)], "all", adapted)[0], counts.rows

@@ -27,11 +27,9 @@ CHANCE = 0.01
 
 @dataclass(frozen=True, slots=True)
 class TroubledSegment:
-    """A segment that became worse than the rest by ``gap`` from the window of index ``at`` on; ``low`` is sure."""
+    """A segment that became worse than the rest from the window of index ``at`` on."""
 
     segment: Segment
-    gap: float
-    low: float
     at: int
 
 
@@ -60,8 +58,8 @@ def troubled_segments(
     sure = more - ndtri(1 - CHANCE / change.size) * np.sqrt(spread)
     moved = changes(rest.value[1:], rest.variance[1:])[0][line, place]
     named = (sure > 0) & (more > np.maximum(margin, moved)) & (more + moved > margin) & _is_part(evidence, place)
-    found = [TroubledSegment(evidence.segments[k], more[k], sure[k], int(place[k])) for k in np.flatnonzero(named)]
-    return sorted(found, key=lambda each: (each.segment[0] == SCORE_BAND, -each.low))
+    found = sorted(np.flatnonzero(named), key=lambda k: (evidence.segments[k][0] == SCORE_BAND, -sure[k]))
+    return [TroubledSegment(evidence.segments[k], int(place[k])) for k in found]
 
 
 def _is_part(evidence: WeeklyEvidence, place: Floats) -> Bools:

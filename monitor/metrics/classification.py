@@ -210,7 +210,7 @@ REGISTERED: tuple[Metric, ...] = (
     Metric("error_rate", "Error rate", "lower", share=lambda counts: others(right(counts))),
     Metric("precision", "Precision", "higher", share=predicted_right),
     Metric("recall", "Recall", "higher", share=positives_found),
-    of_decisions("f1", "F1", lambda found: over(2 * found.tp, 2 * found.tp + found.fp + found.fn), "higher"),
+    Metric("f1", "F1", "higher"),
     Metric("false_positive_rate", "False-positive rate", "lower", share=alarmed),
     Metric("specificity", "Specificity", "higher", share=lambda counts: others(alarmed(counts))),
     of_decisions("balanced_accuracy", "Balanced accuracy", balanced_accuracy, "higher"),

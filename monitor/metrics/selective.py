@@ -37,9 +37,8 @@ class RiskCoverage:
 
 def looked_at(counts: Counts) -> Counts:
     """The rows of the curve: the predicted ones, or all if the score is the confidence in the prediction."""
-    chosen = _chosen(counts.predicted, counts.score_is)
     # as a population of its own, whose design effect may be larger than the label's
-    return counts.where("predicted") if counts.score_is == "probability_of_label" else counts.take(chosen)
+    return counts.where("predicted") if counts.score_is == "probability_of_label" else counts
 
 
 def risk_coverage(counts: Counts) -> RiskCoverage | None:
