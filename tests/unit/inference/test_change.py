@@ -14,8 +14,8 @@ from monitor.core.records import Interval
 from monitor.inference.alignment import align
 from monitor.inference.change import ece_level_ps, ece_rate_p, mover
 from monitor.inference.intervals import ece_intervals, mce_intervals
-from monitor.metrics.calibration import mce
 from tests.fakes.one_table import ece_increase_p, ece_level_p, mce_increase_p, mce_level_p, merged, unchanged
+from tests.fakes.points import mce
 
 Rows = npt.NDArray[np.float64]
 SIDES: tuple[Literal["above", "below"], ...] = ("above", "below")
