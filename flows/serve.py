@@ -149,6 +149,7 @@ def serve_schedules(config: Config, server: LocalServer | None = None) -> None:
     from prefect.schedules import Cron  # noqa: PLC0415
 
     from flows import start  # noqa: PLC0415
+    from flows.audit import draw_audit  # noqa: PLC0415
     from flows.backfill import backfill  # noqa: PLC0415
     from flows.daily import daily  # noqa: PLC0415
     from flows.drain import drain_outbox  # noqa: PLC0415
@@ -171,12 +172,12 @@ def serve_schedules(config: Config, server: LocalServer | None = None) -> None:
             (prune_history, skip),
         )
     ]
-    on_demand = backfill.to_deployment(name=backfill.name)
+    on_demand = [flow.to_deployment(name=flow.name) for flow in (backfill, draw_audit)]
     # Pausing at the end would delete the runs that become due before the next start.
     runner = Runner(name="calmon", pause_on_shutdown=False)
 
     def prepare() -> None:
-        for each in (*scheduled, on_demand):
+        for each in (*scheduled, *on_demand):
             deployment: Any = each  # without an event loop, Prefect returns at once
             runner.add_deployment(deployment)
         for line in start.begin(config, utc_now()):

@@ -37,7 +37,7 @@ from monitor.run import deliver, read, run_window
 from tests.fakes import heartbeat, slack
 from tests.fakes.canaries import IN_QUERY, IN_USER, PASSWORD, WORDS, own_edges, stored
 from tests.fakes.installed import Installed
-from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
+from tests.fakes.world import CONFIG, WEEKS, World, pinned_world, rows, write_duckdb
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -566,6 +566,26 @@ def test_a_backfill_evaluates_every_window_and_neither_switches_nor_sends(
 
 
 @pytest.mark.usefixtures("prefect")
+def test_the_items_that_people_check_are_drawn_by_a_flow(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from flows.audit import draw_audit
+
+    out = world.folder / "audit.csv"
+    state = draw_audit("tickets", str(out), WEEKS[8], each=5, return_state=True)
+    assert (state.is_failed(), "`unresolved: true`" in str(state.message), out.exists()) == (True, True, False)
+    waiting = "    segments: [channel]\n    unresolved: true\n    window_on: predicted_at\n"
+    (world.folder / "alerts.yaml").write_text(CONFIG.replace("    segments: [channel]\n", waiting, 1), "utf-8")
+    frame = rows()
+    acts = frame["score"] >= 0.8
+    frame = frame.assign(predicted_at=frame["resolved_at"], actual=frame["actual"].where(~acts))
+    write_duckdb(world.folder / "waiting.duckdb", frame.assign(resolved_at=frame["resolved_at"].where(~acts)))
+    monkeypatch.setenv("CALMON_WAREHOUSE_URL", f"duckdb:///{world.folder / 'waiting.duckdb'}")
+    drawn = draw_audit("tickets", str(out), WEEKS[8], each=5)
+    lines = out.read_text("utf-8").splitlines()
+    assert (len(lines), lines[0]) == (1 + drawn, "source,label,item,score,week,truth")
+    assert drawn == 5 * frame[acts & frame["item"].str.startswith(WEEKS[8])]["label"].nunique()
+
+
+@pytest.mark.usefixtures("prefect")
 def test_a_run_that_fails_in_prefect_says_so_in_the_history(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from flows.weekly import weekly
 
@@ -703,7 +723,7 @@ def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leav
     ) as serving:
         url = until(lambda: address(log), log)
         server = Server(f"{url}/api", environment)
-        until(lambda: len(server.ask("/deployments/filter", {})) == 6, log)
+        until(lambda: len(server.ask("/deployments/filter", {})) == 7, log)
         found = {d["name"]: [s["schedule"] for s in d["schedules"]] for d in server.ask("/deployments/filter", {})}
         assert {name: [(s["cron"], s["timezone"]) for s in schedules] for name, schedules in found.items()} == {
             "calmon-weekly": [("30 6 * * 1", "Europe/Berlin")],
@@ -712,6 +732,7 @@ def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leav
             "calmon-drain": [("*/5 * * * *", "UTC")],
             "calmon-prune": [("45 4 * * 0", "Europe/Berlin")],
             "calmon-backfill": [],
+            "calmon-audit": [],
         }
         children = Path(f"/proc/{serving.pid}/task/{serving.pid}/children")
         servers = children.read_text().split() if children.exists() else []
