@@ -30,6 +30,7 @@ from monitor.operations.describe_source import data_in_words
 from monitor.operations.open import open_monitor
 from monitor.operations.pin_baseline import plan
 from monitor.operations.propose_evaluation import (
+    Acting,
     Weeks,
     acting_of,
     arrives_daily,
@@ -114,18 +115,15 @@ def init(
         if score_is not in (None, GIVEN, EVERY):
             raise cli.UsageError(f"--score-is {score_is}: it is {GIVEN} or {EVERY}")
         config_path = _free(Path(os.environ.get("CALMON_CONFIG") or "alerts.yaml"))
-        place = data or os.environ.get("CALMON_WAREHOUSE_URL")
-        if not place:
-            raise cli.UsageError("where are the data? Give an address or a file: calmon init tickets.csv")
-        address, there = _place_of(place)
+        address, there = _place(data)
         named = _named(column or [], date_format)
         with Warehouse.from_url(address, relations=[each for each in (relation, there, truth) if each]) as opened:
             read, beside = _found(opened, relation or there, truth, on, named)
             name = source or _source_name(read)
             table = _table_of(opened, name, read, beside, named, score_is)
             _show_columns(table)
-            begun = _begun(opened, name, table, timezone, automate_at, must_be_right, channel or None)
-        _print_answers(table, begun, must_be_right, channel)
+            begun = _begun(opened, name, table, timezone, _Answers(automate_at, must_be_right, channel or None))
+        _print_answers(table, begun)
         if begun.typical is not None:
             lines = lines_of(begun.visible, begun.typical, begun.config)
             print_volume(Volume(name, begun.typical.window.name, *lines))
@@ -136,6 +134,15 @@ def init(
         if failed is not None:
             raise failed
         _next(settings, begun.weeks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """From which score it acts, the share that must be right, the channel; None: not given."""
+
+    automate_at: float | None
+    must_be_right: float | None
+    channel: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +174,7 @@ class _Begun:
     config: Config
     weeks: Weeks
     typical: Typical | None
+    answers: _Answers
     visible: Sequence[Visible] = ()
 
 
@@ -182,6 +190,13 @@ def _free(path: Path) -> Path:
             "(`calmon docs own-data`: a second source)"
         )
     return path
+
+
+def _place(data: str | None) -> _Place:
+    known = data or os.environ.get("CALMON_WAREHOUSE_URL")
+    if not known:
+        raise cli.UsageError("where are the data? Give an address or a file: calmon init tickets.csv")
+    return _place_of(known)
 
 
 def _place_of(text: str) -> _Place:
@@ -345,34 +360,46 @@ def _survey(warehouse: Warehouse, name: str, relation: str, settings: Mapping[st
         return None
 
 
-def _begun(
-    warehouse: Warehouse, name: str, table: _Table, timezone: str, automate_at: float | None,
-    must_be_right: float | None, channel: str | None,
-) -> _Begun:  # fmt: skip
+def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answers: _Answers) -> _Begun:
     """alerts.yaml with rules and numbers that fit the present rows, and the weeks to pin and to judge."""
     starter = partial(starter_config, name, table.relation, timezone=timezone)
     first, now = parse_config(starter(settings=table.settings)), utc_now()
     weeks = Weeks((), ()) if table.survey is None else weeks_of(table.survey, now, first.zone)
     typical = typical_of(warehouse, name, first, weeks.every, now=now)
-    at = usual_threshold(acting_of(typical)) if automate_at is None else automate_at
+    if answers.automate_at is None:
+        answers = replace(answers, automate_at=usual_threshold(acting_of(typical)))
     written = partial(
         starter,
-        settings={**table.settings, "automate_at": at},
-        must_be_right=must_be_right,
-        channel=channel,
+        settings={**table.settings, "automate_at": answers.automate_at},
+        must_be_right=answers.must_be_right,
+        channel=answers.channel,
         daily=arrives_daily(table.survey, now, files=is_files(table.relation)),
     )
     config = parse_config(written())  # wrong arguments are refused before anything is written
     if typical is None:
-        return _Begun(written(), config, weeks, None)
-    if at != first.sources[name].automate_at:
+        return _Begun(written(), config, weeks, None, answers)
+    if answers.automate_at != first.sources[name].automate_at:
         typical = typical_of(warehouse, name, config, weeks.every, now=now) or typical
     tuning = tuning_of(name, config, typical, len(weeks.baseline))
     fitted = tuning.applied(config)
     visible = visible_changes(name, fitted, typical)
     aside = aside_of(fitted, visible, typical)
     text = written(tuning=tuning.beside(EvaluationConfig(), BaselineConfig()), aside=aside)
-    return _Begun(text, parse_config(text), weeks, typical, visible)
+    return _Begun(text, parse_config(text), weeks, typical, answers, visible)
+
+
+def _today(acting: Sequence[Acting], unknown: str = "") -> str:
+    """How much of what acts alone from a score is right now."""
+    return f"today {acting[0].right:.1%}" if acting else unknown or "no row acts today"
+
+
+def _score(at: float) -> str:
+    """A score or share as it is written here: .8"""
+    return f"{at:g}".removeprefix("0")
+
+
+def _acts(acting: Acting) -> str:
+    return f"{acting.weekly:,.0f} rows a week ({acting.share:.0%}), of which {acting.right:.1%} are right"
 
 
 def _show_columns(table: _Table) -> None:
@@ -410,14 +437,11 @@ def _print_columns(table: _Table) -> None:
     cli.print_table(("column", "read as", "some values"), rows)
 
 
-def _print_answers(table: _Table, begun: _Begun, floor: float | None, channel: str | None) -> None:
-    (source,) = begun.config.sources.values()
-    acting = acting_of(begun.typical, at=[source.automate_at])
-    unknown = "no row" if table.survey is not None else "not known: the data cannot be read yet"
-    acts, today = unknown, unknown
-    for each in acting:
-        acts = f"{each.weekly:,.0f} rows a week ({each.share:.0%}), of which {each.right:.1%} are right"
-        today = f"today {each.right:.1%}"
+def _print_answers(table: _Table, begun: _Begun) -> None:
+    answers, at = begun.answers, begun.answers.automate_at or 0.0
+    acting = acting_of(begun.typical, at=[at])
+    unknown = "" if table.survey is not None else "not known: the data cannot be read yet"
+    today, floor, channel = _today(acting, unknown), answers.must_be_right, answers.channel
     beyond = "; below it already, so this is an alert at once" if floor and acting and acting[0].right < floor else ""
     sent = "" if os.environ.get("CALMON_SLACK_BOT_TOKEN") else "; stored, not sent, until CALMON_SLACK_BOT_TOKEN is set"
     given, several = table.proposal.settings.get("kind") == "single_label", table.proposal.shape == LABELS_GIVEN
@@ -425,11 +449,7 @@ def _print_answers(table: _Table, begun: _Begun, floor: float | None, channel: s
     right = f"{floor:.1%} ({today}){beyond}" if floor else f"no rule on it ({today})"
     rows = (
         ("the score is of", "the label that was given" if given else "each label, given or not", other),
-        (
-            "acts alone from",
-            f"{source.automate_at:g}: {acts}",
-            "--automate-at .9",
-        ),
+        ("acts alone from", f"{_score(at)}: {_acts(acting[0]) if acting else unknown or 'no row'}", "--automate-at .9"),
         ("must be right", right, "--must-be-right .9"),
         ("alerts go to", f"{channel}{sent}" if channel else "nobody: stored and shown only", '--channel "#ml-alerts"'),
     )
