@@ -80,6 +80,9 @@ class Volume:
 def check(
     offline: Annotated[bool, typer.Option("--offline", help="Only the configuration; reach nothing.")] = False,
     labels: Annotated[bool, typer.Option("--labels", help="What can be seen of every label, however many.")] = False,
+    see: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="Say how many rows and weeks such a change takes: .05.")
+    ] = None,
     print_schema: Annotated[
         bool, typer.Option("--print-schema", help="Print the JSON Schema of alerts.yaml, for editors, and end.")
     ] = False,
@@ -89,17 +92,19 @@ def check(
         sys.stdout.write(schema_text())
         return
     with cli.plain_errors():
-        failed = print_checks(cli.settings(), offline=offline, every_label=labels)
+        failed = print_checks(cli.settings(), offline=offline, every_label=labels, see=see)
     if failed is not None:
         raise failed
 
 
-def print_checks(settings: Settings, *, offline: bool = False, every_label: bool = False) -> typer.Exit | None:
+def print_checks(
+    settings: Settings, *, offline: bool = False, every_label: bool = False, see: float | None = None
+) -> typer.Exit | None:
     """Print what ``calmon check`` prints for these settings; returns the exit where something is wrong."""
     config = load_config(settings.config)
     volumes: list[Volume] = []
     findings = check_files(settings, config)
-    findings += [] if offline else check_places(settings, config, volumes)
+    findings += [] if offline else check_places(settings, config, volumes, see)
     print_findings(findings)
     _print_rules(config)
     for volume in volumes:
@@ -130,9 +135,11 @@ def _wrong_truths(config: Config) -> Iterator[tuple[str, str]]:
             yield name, f"truths wrong in {source.truth_error:.4g} are allowed for: {', '.join(changed)}"
 
 
-def check_places(settings: Settings, config: Config, volumes: list[Volume] | None) -> list[CheckResult]:
+def check_places(
+    settings: Settings, config: Config, volumes: list[Volume] | None, see: float | None = None
+) -> list[CheckResult]:
     """What warehouse, store and Slack say; what rules can show is added to ``volumes``, unless it is None."""
-    found = [*check_warehouse(settings, config, volumes), check_store(settings)]
+    found = [*check_warehouse(settings, config, volumes, see), check_store(settings)]
     return [*found, *check_baselines(settings, config), check_slack(settings), *check_apprise(settings, config)]
 
 
@@ -176,14 +183,18 @@ def _check_zone(config: Config, path: Path) -> list[CheckResult]:
     return found or [CheckResult("schedules", "ok", f"{path} and alerts.yaml agree on {config.timezone}")]
 
 
-def check_warehouse(settings: Settings, config: Config, volumes: list[Volume] | None) -> list[CheckResult]:
+def check_warehouse(
+    settings: Settings, config: Config, volumes: list[Volume] | None, see: float | None = None
+) -> list[CheckResult]:
     """Every relation with its problems; what rules can show of its labels is added to ``volumes``."""
     try:
         with open_warehouse(settings, config) as warehouse:
             warehouse.ping()
             seen: dict[str, frozenset[str]] = {}
             found = [
-                result for name in config.sources for result in _check_source(warehouse, name, config, volumes, seen)
+                result
+                for name in config.sources
+                for result in _check_source(warehouse, name, config, volumes, seen, see)
             ]
             unseen = [CheckResult(who, "note", text) for who, text in unseen_labels(config, seen)]
             return [*found, *unseen, *_check_role(warehouse)]
@@ -206,6 +217,7 @@ def _check_source(
     config: Config,
     volumes: list[Volume] | None,
     seen: dict[str, frozenset[str]],
+    see: float | None,
 ) -> list[CheckResult]:
     """Whether a relation can be read, what its data look like, and where they contradict the configuration.
 
@@ -219,7 +231,7 @@ def _check_source(
     try:
         reading = warehouse.read(name, source, window, now=now, whole=False)
         found = describe(warehouse, name, source, reading)
-        advice = () if volumes is None else _volume(warehouse, name, config, found.survey, volumes)
+        advice = () if volumes is None else _volume(warehouse, name, config, found.survey, volumes, see)
     except (WarehouseFailed, RelationError) as error:
         return [checked, CheckResult(f"source {name}", "failed", str(error))]
     if reading.labels:  # an empty week says nothing of labels, nor does a source of numbers
@@ -238,7 +250,9 @@ def _check_source(
     ]
 
 
-def _volume(warehouse: Warehouse, name: str, config: Config, survey: Survey, volumes: list[Volume]) -> Sequence[str]:
+def _volume(
+    warehouse: Warehouse, name: str, config: Config, survey: Survey, volumes: list[Volume], see: float | None
+) -> Sequence[str]:
     """Add what rules can show of each label; returns what to change where small changes cannot be seen."""
     now = utc_now()
     weeks = weeks_of(survey, now, config.zone)
@@ -246,7 +260,8 @@ def _volume(warehouse: Warehouse, name: str, config: Config, survey: Survey, vol
     if typical is None:
         return ()
     found = visible_changes(name, config, typical)
-    volumes.append(Volume(name, typical.window.name, *lines_of(found, typical, config)))
+    shown = found if see is None else visible_changes(name, config, typical, see)
+    volumes.append(Volume(name, typical.window.name, *lines_of(shown, typical, config, with_rows=see is not None)))
     tuning = tuning_of(name, config, typical, len(weeks.baseline))
     return tuple(remarks(name, config, found, typical, tuning))
 

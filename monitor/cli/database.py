@@ -181,7 +181,7 @@ def pruned_lines(found: Pruned, zone: tzinfo) -> Iterator[str]:
     yield f"details are kept of windows from: {details}; counts of those from: {counts}"
     verb = "would be removed" if found.dry_run else "removed"
     what = {
-        "counts of readings": removed.counts,
+        f"counts of labels ({removed.bytes_of_counts / 2**20:,.1f} MiB)": removed.counts,
         "further estimates": removed.estimates,
         "shift tests": removed.shift_tests,
         "lists of rejected rows' examples": removed.examples,

@@ -38,7 +38,10 @@ def list_command(
 ) -> None:
     """Incidents that are not resolved, the newest first."""
     with cli.store() as store:
-        known = store.incidents(of_monitor=None) if every else store.unresolved_incidents(of_monitor=None)
+        if every:
+            known = [*store.incidents(), *store.incidents(of_monitor=True)]
+        else:
+            known = [*store.unresolved_incidents(), *store.unresolved_incidents(of_monitor=True)]
     found = sorted(known, key=lambda i: i.opened_at, reverse=True)
     if json_output:
         cli.print_json([_row(incident) for incident in found])

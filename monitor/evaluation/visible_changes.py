@@ -6,6 +6,7 @@ are those of a run in which nothing changes, from the same functions; nothing is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -67,15 +68,20 @@ def pooled_at_most(rule: Rule, evaluation: EvaluationConfig) -> int:
     return evaluation.pool_weeks if rule.schedule == "weekly" else DAYS_POOLED
 
 
-def visible_changes(name: str, config: Config, typical: Typical) -> list[Visible]:
-    """The visible change of each label that a rule applies to, for each rule whose power can be computed, in order."""
+def visible_changes(
+    name: str, config: Config, typical: Typical, see: float = math.inf, rules: Sequence[Rule] | None = None
+) -> list[Visible]:
+    """The visible change of each label that a rule applies to, for each rule whose power can be computed, in order.
+
+    With ``see`` the windows are those in which a change, or a distance from the threshold, of at most that is visible.
+    """
     source = config.sources[name]
     baselines = {label: _baseline(name, label, counts, config, typical) for label, counts in typical.labels.items()}
     return [
         found
-        for rule in config.rules
+        for rule in (config.rules if rules is None else rules)
         if _is_measured(rule, source, config.evaluation)
-        for found in _of_rule(beside_wrong_truths(rule, source), name, config, typical, baselines)
+        for found in _of_rule(beside_wrong_truths(rule, source), name, config, typical, baselines, see)
     ]
 
 
@@ -107,6 +113,7 @@ def _of_rule(
     config: Config,
     typical: Typical,
     baselines: Mapping[str | None, Baseline | None],
+    see: float,
 ) -> Iterator[Visible]:
     source, windows = config.sources[name], typical.weeks * (1 if rule.schedule == "weekly" else 7)
     applies = [
@@ -127,7 +134,7 @@ def _of_rule(
         ]
         enough = [sample for sample in samples if sample.enough and sample.counts.w.any()]
         for sample in with_detectability(enough):
-            if sample.adequate:
+            if sample.adequate and (sample.detectable or 0.0) <= see:
                 visible[sample.given.subject.label] = count, sample
     for label in applies:
         rows = rows_of(rule, typical.labels[label]).rows / windows

@@ -35,8 +35,6 @@ from monitor.history import evaluations, notes, tables
 from monitor.history.connect import one_at_a_time
 
 PRUNED_NOTE = "history pruned"
-_EMPTIED: Mapping[Table, Any] = {tables.counts: {"segments": null()}, tables.quality: {"examples": []}}
-"""The tables whose rows stay, without these values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +54,11 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How much is removed: windows, counts of readings, and rows of the other tables."""
+    """How much is removed: windows, labels' counts and their bytes, and rows of the other tables."""
 
     windows: int = 0
     counts: int = 0
+    bytes_of_counts: int = 0
     estimates: int = 0
     shift_tests: int = 0
     examples: int = 0
@@ -88,11 +87,19 @@ def windows_due(connection: Connection, keep: Retention) -> list[tuple[Schedule,
 
 def due_of(connection: Connection, schedule: Schedule, start: datetime, keep: Retention) -> Removed:
     """How much is to be removed from one window."""
+    cells, counts, where = tables.cells, tables.counts, dict(_to_prune(keep, schedule))
     count = {
-        table.name: int(connection.scalar(select(func.count()).where(table.c.window_start == start, condition)) or 0)
-        for table, condition in _to_prune(keep, schedule)
+        table.name: int(connection.execute(_of_window(select(func.count()), table, start, condition)).scalar_one())
+        for table, condition in where.items()
     }
-    return Removed(1, count["cells"], count["estimates"], count["shifts"], count["quality"])
+    size = select(
+        func.coalesce(func.sum(func.length(cells.c.labels) + func.coalesce(func.length(cells.c.segments), 0)), 0)
+    )
+    size_of_cells = connection.execute(_of_window(size, cells, start, where[cells])).scalar_one()
+    same = and_(*(counts.c[name] == cells.c[name] for name in ("schedule", "window_start", "source")))
+    labels = select(func.count()).select_from(counts.join(cells, same))
+    labels_of_cells = connection.execute(_of_window(labels, cells, start, where[cells])).scalar_one()
+    return Removed(1, labels_of_cells, int(size_of_cells), count["estimates"], count["shifts"], count["quality"])
 
 
 def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Retention, now: datetime) -> Removed:
@@ -104,9 +111,15 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     for source in sorted(connection.execute(sources).scalars()):
         one_at_a_time(connection, f"reading {schedule} {start.isoformat()} {source}")
     found = due_of(connection, schedule, start, keep)
-    for table, condition in _to_prune(keep, schedule):
-        statement = update(table).values(_EMPTIED[table]) if table in _EMPTIED else delete(table)
-        connection.execute(statement.where(table.c.window_start == start, condition))
+    where = dict(_to_prune(keep, schedule))
+    for table in (tables.cells, tables.estimates, tables.shifts):
+        connection.execute(_of_window(delete(table), table, start, where[table]))
+    connection.execute(
+        _of_window(update(tables.counts), tables.counts, start, where[tables.counts]).values(segments=null())
+    )
+    connection.execute(
+        _of_window(update(tables.quality), tables.quality, start, where[tables.quality]).values(examples=[])
+    )
     until = {each: removed_until(connection, each) for each in SCHEDULES}
     if start < keep.details_from[schedule]:
         until[schedule] = max(start, until[schedule] or start)
@@ -151,6 +164,10 @@ def _is_not_judged(table: Table, schedule: Schedule, keep: Retention) -> ColumnE
 
 def _before(table: Table, schedule: Schedule, start: datetime) -> ColumnElement[bool]:
     return and_(table.c.schedule == schedule, table.c.window_start < start)
+
+
+def _of_window(statement: Any, table: Table, start: datetime, condition: ColumnElement[bool]) -> Any:
+    return statement.where(table.c.window_start == start, condition)
 
 
 def shrink(file: Path, busy_s: float) -> None:

@@ -14,8 +14,8 @@ CANNOT_OCCUR = "cannot occur"
 _UNITS = {"weekly": "w", "daily": "d"}
 
 
-def cell_of(found: Visible, config: Config) -> str:
-    """The smallest detectable value or change, and the windows it takes; in brackets if these are too many.
+def cell_of(found: Visible, config: Config, *, with_rows: bool = False) -> str:
+    """The smallest detectable value or change, and the windows (and rows) it takes; in brackets if these are too many.
 
     Where no truth can be beyond the threshold, nothing could be seen with more rows either: ``cannot occur``.
 
@@ -36,7 +36,8 @@ def cell_of(found: Visible, config: Config) -> str:
         return "no baseline"
     if found.windows is None or found.detectable is None:
         return "never"
-    windows = f"{found.windows}{_UNITS[found.rule.schedule]}"
+    rows = f" {found.windows * found.rows:,.0f} rows" if with_rows else ""
+    windows = f"{found.windows}{_UNITS[found.rule.schedule]}{rows}"
     if not found.within(config.evaluation):
         return f"({windows})"
     if found.out_of_reach:
@@ -63,11 +64,13 @@ def legend_of(lines: Sequence[Sequence[str]]) -> str:
     return LEGEND + (_OUT_OF_REACH if any(CANNOT_OCCUR in line for line in lines) else "")
 
 
-def lines_of(found: Sequence[Visible], typical: Typical, config: Config) -> tuple[list[str], list[list[str]]]:
+def lines_of(
+    found: Sequence[Visible], typical: Typical, config: Config, *, with_rows: bool = False
+) -> tuple[list[str], list[list[str]]]:
     """The ids of the rules, and for each label its name, its rows a week and a cell for each rule; most rows first."""
     rules = list(dict.fromkeys(each.rule.id for each in found))
     cells: Mapping[tuple[str, str | None], str] = {
-        (each.rule.id, each.subject.label): cell_of(each, config) for each in found
+        (each.rule.id, each.subject.label): cell_of(each, config, with_rows=with_rows) for each in found
     }
     labels = sorted(typical.labels, key=lambda label: (label is None, -typical.labels[label].rows, label or ""))
     lines = [

@@ -14,7 +14,7 @@ from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Subject, Window
 from monitor.evaluation.comparisons import compare
 from monitor.evaluation.data import RuleInput
-from monitor.evaluation.visible_changes import Typical, Visible, visible_changes
+from monitor.evaluation.visible_changes import LADDER, Typical, Visible, scaled, visible_changes
 from monitor.operations.describe_changes import legend_of, lines_of
 
 WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
@@ -53,6 +53,21 @@ def test_a_level_is_seen_as_well_as_a_verdict_on_these_rows_says(rule: Rule) -> 
     said = compare(rule, RuleInput(Subject("tickets", "a"), WEEK, (week,)), settings.evaluation)
     assert (found.windows, found.lacks) == (1, "")
     assert found.detectable == pytest.approx(said.detectable)
+
+
+def test_the_rows_to_see_five_points_are_those_in_which_a_verdict_sees_them() -> None:
+    rule, week = SHORT.model_copy(update={"where": "all"}), rows(800)
+    found = one(visible_changes("tickets", config(rule), typical(1, a=week), see=0.05))
+    assert found.windows is not None
+    assert found.detectable is not None
+
+    def seen_in(weeks: int) -> float:
+        said = compare(rule, RuleInput(Subject("tickets", "a"), WEEK, (scaled(week, weeks),)), config(rule).evaluation)
+        return said.detectable or 1.0
+
+    assert seen_in(found.windows) == pytest.approx(found.detectable)
+    assert found.detectable <= 0.05
+    assert seen_in(max(each for each in LADDER if each < found.windows)) > 0.05
 
 
 def test_overconfidence_beyond_the_threshold_cannot_occur_where_the_mean_score_is_lower() -> None:
