@@ -55,6 +55,7 @@ from monitor.operations.propose_source import (
     read_by_name,
     with_truth,
 )
+from monitor.operations.read_text import ENGINES, reading_text
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.words import listed
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
@@ -293,6 +294,11 @@ def _table_of(
     files, columns = is_files(relation), warehouse.samples(relation)
     if truth is not None:
         columns = with_truth(columns, warehouse.samples(truth["relation"]))
+    elif warehouse.engine in ENGINES and not files:
+        select = _reading_text(warehouse.engine, relation, columns, named)
+        if select is not None:
+            cli.say("text is read as numbers and dates, by the SELECT that is relation in alerts.yaml")
+            relation, columns = select, warehouse.samples(select)
     numbers = is_files(relation, csv=False)
     read = partial(_proposal, columns, named, files=files, numbers=numbers)
     table = _Table(relation, truth, columns, read(Seen()), None)
@@ -307,6 +313,15 @@ def _table_of(
     is_given = survey.least is not None and survey.least >= 0.5  # as the score of a label that was given is
     of_what = score_is or (GIVEN if is_given else EVERY)
     return replace(table, proposal=read(replace(seen, given=of_what == GIVEN)))
+
+
+def _reading_text(engine: str, relation: str, columns: Sequence[ColumnSample], named: Mapping[str, str]) -> str | None:
+    """The SELECT by which what is text is read as numbers and dates; None where nothing is, or nothing can be said."""
+    seen = Seen(waiting=True)  # then also the date of the prediction is known
+    found = propose(columns, named, files=True, numbers=True, seen=seen)
+    if isinstance(found, Unclear) and found.missing == "date_format":
+        found = _proposal(columns, named, seen, files=True, numbers=True)
+    return reading_text(relation, columns, found.settings, engine) if isinstance(found, Proposal) else None
 
 
 def _proposal(
