@@ -50,12 +50,12 @@ from monitor.operations.propose_source import (
     Proposal,
     Seen,
     Unclear,
-    joined_by,
     propose,
     read_by_name,
     with_truth,
 )
 from monitor.operations.read_text import ENGINES, reading_text
+from monitor.operations.recognise_tables import Found, joined_by, lacks_truth, recognised, truths_elsewhere
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.words import listed
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
@@ -68,8 +68,6 @@ _IN_MEMORY = "duckdb://"
 _RENAME_IT = "give it another name there, or in a view or SELECT as relation"
 SEVERAL_ROWS = 1.5
 """From this many rows per item on, several rows of an item are no corrections."""
-MOST_TABLES = 40
-"""The most tables that are examined; if there are more, a person names the table."""
 GIVEN, EVERY = "confidence_in_prediction", "probability_of_label"
 
 
@@ -119,9 +117,9 @@ def init(
         address, there = _place(data)
         named = _named(column or [], date_format)
         with Warehouse.from_url(address, relations=[each for each in (relation, there, truth) if each]) as opened:
-            read, beside = _found(opened, relation or there, truth, on, named)
-            name = source or _source_name(read)
-            table = _table_of(opened, name, read, beside, named, score_is)
+            found = _found(opened, relation or there, truth, on, named)
+            name = source or _source_name(found.relation)
+            table = _table_of(opened, name, found, named, score_is)
             _show_columns(table)
             begun = _begun(opened, name, table, timezone, _Answers(automate_at, must_be_right, channel or None))
         _print_answers(table, begun)
@@ -150,8 +148,7 @@ class _Answers:
 class _Table:
     """What is read: the relation, its columns and their meaning, and a summary of all rows."""
 
-    relation: str
-    truth: Mapping[str, Any] | None
+    found: Found
     columns: Sequence[ColumnSample]
     proposal: Proposal
     survey: Survey | None
@@ -159,7 +156,8 @@ class _Table:
     @property
     def settings(self) -> dict[str, Any]:
         """The source as alerts.yaml has it, without its relation."""
-        return {**self.proposal.settings, **({} if self.truth is None else {"truth": dict(self.truth)})}
+        truth = {"relation": self.found.truth, "on": dict(self.found.on)}
+        return {**self.proposal.settings, **({"truth": truth} if self.found.truth is not None else {})}
 
     @property
     def could_be_given(self) -> bool:
@@ -242,32 +240,43 @@ def _named(columns: list[str], date_format: str | None) -> dict[str, str]:
 
 def _found(
     warehouse: Warehouse, relation: str | None, truth: str | None, on: str | None, named: Mapping[str, str]
-) -> tuple[str, dict[str, Any] | None]:
-    """The relation to read, and the relation of truths with the columns by which it is joined, if that is another."""
-    relation = relation or _table(warehouse, named)
-    if truth is None:
-        return relation, None
-    keys = _keys(warehouse.samples(relation), warehouse.samples(truth), on)
-    return relation, {"relation": truth, "on": keys}
+) -> Found:
+    """The table to read, and the table of truths where that is another one."""
+    if relation is None:
+        table = _table(warehouse, named)
+        relation, truth = table.relation, truth or table.truth
+    columns, files = warehouse.samples(relation), is_files(relation)
+    if truth is None and lacks_truth(propose(columns, named, files=files)):
+        beside = _beside(relation) if files else warehouse.tables()
+        truth = _truth(truths_elsewhere(warehouse, relation, beside, named, files=files))
+    return Found(relation) if truth is None else Found(relation, truth, _keys(columns, warehouse.samples(truth), on))
 
 
-def _table(warehouse: Warehouse, named: Mapping[str, str]) -> str:
-    """The only table, or the only one that can be read."""
+def _table(warehouse: Warehouse, named: Mapping[str, str]) -> Found:
+    """The only table, or the only one that is recognised."""
     tables = warehouse.tables()
     if not tables:
         raise cli.UsageError("the warehouse has no table that can be read: grant SELECT, or give --relation")
-    fits = [each for each in tables[:MOST_TABLES] if len(tables) == 1 or _is_readable(warehouse, each, named)]
-    if len(fits) != 1:
+    found = [Found(tables[0])] if len(tables) == 1 else recognised(warehouse, tables, named)
+    if len(found) != 1:
         raise cli.UsageError(f"which table? Give --relation with one of: {', '.join(tables)}")
-    return fits[0]
+    return found[0]
 
 
-def _is_readable(warehouse: Warehouse, table: str, named: Mapping[str, str]) -> bool:
-    """Whether a table is recognised as a source by itself; a broken view is not."""
-    try:
-        return isinstance(propose(warehouse.samples(table), named, files=False), Proposal)
-    except (RelationError, WarehouseFailed):
-        return False
+def _truth(found: Sequence[Found]) -> str | None:
+    """The table of truths of some predictions, where there is one."""
+    if len(found) > 1:
+        raise cli.UsageError(
+            f"where is what came true? Give --truth with one of: {', '.join(str(each.truth) for each in found)}"
+        )
+    return found[0].truth if found else None
+
+
+def _beside(relation: str) -> list[str]:
+    """The other files of data in the folder of a file."""
+    path = Path(relation)
+    there = sorted(path.parent.iterdir()) if path.is_file() else []
+    return [each.as_posix() for each in there if _DATA.search(each.name) and each.name != path.name]
 
 
 def _keys(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample], on: str | None) -> dict[str, str]:
@@ -286,28 +295,25 @@ def _keys(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample], o
     return found
 
 
-def _table_of(
-    warehouse: Warehouse, name: str, relation: str, truth: Mapping[str, Any] | None, named: Mapping[str, str],
-    score_is: str | None,
-) -> _Table:  # fmt: skip
+def _table_of(warehouse: Warehouse, name: str, found: Found, named: Mapping[str, str], score_is: str | None) -> _Table:
     """How a table is read: from its first rows, then from what all rows show, then from what a score is of."""
-    files, columns = is_files(relation), warehouse.samples(relation)
-    if truth is not None:
-        columns = with_truth(columns, warehouse.samples(truth["relation"]))
+    files, columns = is_files(found.relation), warehouse.samples(found.relation)
+    if found.truth is not None:
+        columns = with_truth(columns, warehouse.samples(found.truth))
     elif warehouse.engine in ENGINES and not files:
-        select = _reading_text(warehouse.engine, relation, columns, named)
+        select = _reading_text(warehouse.engine, found.relation, columns, named)
         if select is not None:
             cli.say("text is read as numbers and dates, by the SELECT that is relation in alerts.yaml")
-            relation, columns = select, warehouse.samples(select)
-    numbers = is_files(relation, csv=False)
+            found, columns = replace(found, relation=select), warehouse.samples(select)
+    numbers = is_files(found.relation, csv=False)
     read = partial(_proposal, columns, named, files=files, numbers=numbers)
-    table = _Table(relation, truth, columns, read(Seen()), None)
-    survey = _survey(warehouse, name, relation, table.settings)
+    table = _Table(found, columns, read(Seen()), None)
+    survey = _survey(warehouse, name, found.relation, table.settings)
     if survey is None:
         return table
-    waiting = truth is None and 0 < survey.truths < survey.rows
+    waiting = found.truth is None and 0 < survey.truths < survey.rows
     seen = Seen(repeated=survey.items * SEVERAL_ROWS < survey.rows, waiting=waiting)
-    table = _Table(relation, truth, columns, read(seen), survey)
+    table = _Table(found, columns, read(seen), survey)
     if not table.could_be_given:
         return table
     is_given = survey.least is not None and survey.least >= 0.5  # as the score of a label that was given is
@@ -347,7 +353,7 @@ def _in_words(unclear: Unclear) -> str:
         return unclear.question
     options = {"date_format": "--date-format", "true_label": "--column true_label=NAME, or actual=NAME for yes and no"}
     option = options.get(unclear.missing, f"--column {unclear.missing}=NAME")
-    hint = "; if another table says it: --truth TABLE" if unclear.missing in ("true_label", "resolved_at") else ""
+    hint = "; if another table says it: --truth TABLE" if unclear.missing == "true_label" else ""
     return f"{unclear.question} Give {option}; it could be: {', '.join(unclear.candidates)}{hint}"
 
 
@@ -377,7 +383,7 @@ def _survey(warehouse: Warehouse, name: str, relation: str, settings: Mapping[st
 
 def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answers: _Answers) -> _Begun:
     """alerts.yaml with rules and numbers that fit the present rows, and the weeks to pin and to judge."""
-    starter = partial(starter_config, name, table.relation, timezone=timezone)
+    starter = partial(starter_config, name, table.found.relation, timezone=timezone)
     first, now = parse_config(starter(settings=table.settings)), utc_now()
     weeks = Weeks((), ()) if table.survey is None else weeks_of(table.survey, now, first.zone)
     typical = typical_of(warehouse, name, first, weeks.every, now=now)
@@ -388,7 +394,7 @@ def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answer
         settings={**table.settings, "automate_at": answers.automate_at},
         must_be_right=answers.must_be_right,
         channel=answers.channel,
-        daily=arrives_daily(table.survey, now, files=is_files(table.relation)),
+        daily=arrives_daily(table.survey, now, files=is_files(table.found.relation)),
     )
     config = parse_config(written())  # wrong arguments are refused before anything is written
     if typical is None:
@@ -420,7 +426,7 @@ def _acts(acting: Acting) -> str:
 def _show_columns(table: _Table) -> None:
     """What is read, and as what."""
     words = "" if table.survey is None else f": {data_in_words(table.survey)}"
-    cli.say(f"{clean(table.relation, 60)}{words}; {table.proposal.shape}")
+    cli.say(f"{clean(table.found.relation, 60)}{words}; {table.proposal.shape}")
     _print_columns(table)
     by_name = read_by_name(table.columns)
     for name, ours in by_name.items():

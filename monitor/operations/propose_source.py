@@ -71,7 +71,6 @@ SEGMENTS = ("channel", "language", "lang", "region", "country", "queue", "team",
 YES = ("yes", "true", "y", "t", "ja", "correct", "right", "positive", "confirmed", "ok")
 NO = ("no", "false", "n", "f", "nein", "incorrect", "wrong", "negative", "rejected")
 _OF_SCORES = ("p", "prob", "proba", "probability", "score", "conf", "confidence", "pct")
-_OF_ANY_ROW = ("id", "uuid", "key")
 _OF_TRUTHS = ("is", "true", "actual", "truth", "y", "label", "gold", "target")
 _MOST_LABELS = 1_000
 EACH_LABEL, LABELS_GIVEN = "one row for each item and label", "one row for each label that was given"
@@ -252,26 +251,9 @@ def with_truth(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSampl
     return [*{**of_truths, **undated, **dates}.values()]
 
 
-def joined_by(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample]) -> dict[str, str] | None:
-    """The columns that join two tables, {column of predictions: column of truths}; None if that is not clear.
-
-    It is the only shared column, or the only shared one with the name of an item. A counter called ``id`` in both
-    numbers each table's own rows, and joins nothing.
-    """
-    counted = [{column.name for column in table if _is_counter(column)} for table in (predictions, truths)]
-    numbers = {name for name in counted[0] & counted[1] if plain_name(name) in _OF_ANY_ROW}
-    its = {column.name for column in truths} - numbers
-    shared = [column.name for column in predictions if column.name in its]
-    if len(shared) > 1:
-        shared = [name for name in shared if plain_name(name) in NAMES["item"]]
-        shared = [name for name in shared if plain_name(name) not in _OF_ANY_ROW] or shared
-    return {shared[0]: shared[0]} if len(shared) == 1 else None
-
-
-def _is_counter(column: ColumnSample) -> bool:
-    """Whether the values are whole numbers one after the other."""
-    values = sorted({int(text) for value in column.values if (text := str(value)).isdigit()})
-    return len(values) == len(column.values) > 1 and values[-1] - values[0] + 1 == len(values)
+def holds_dates(column: ColumnSample) -> bool:
+    """Whether the column's values are dates, in any known format."""
+    return bool(_Column(column).patterns)
 
 
 _SAME = {"label": "predicted_label", "confidence": "score"}

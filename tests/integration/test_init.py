@@ -568,11 +568,35 @@ def test_predictions_and_resolutions_apart_are_joined_by_the_column_that_both_ha
     assert "200 rows, 3 labels" in found.stdout
 
 
-def test_where_another_table_has_the_truth_the_option_for_it_is_named(folder: Path) -> None:
+def test_the_second_table_is_found_beside_the_first_one(folder: Path) -> None:
     two_tables(folder)
-    unclear = calmon("init", "predictions.csv")
-    assert unclear.exit_code == 2
-    assert "if another table says it: --truth TABLE" in unclear.stderr
+    written(folder / "other.csv", [{"ticket_id": f"x{number}", "note": "bla"} for number in range(30)])
+    found = calmon("init", "predictions.csv")
+    assert found.exit_code == 0, found.output
+    source = load_config(folder / "alerts.yaml").sources["predictions"]
+    assert source.truth is not None
+    assert (source.truth.relation, dict(source.truth.on)) == ("resolutions.csv", {"ticket_id": "ticket_id"})
+
+
+def test_of_a_database_the_two_tables_are_found_by_what_they_hold(folder: Path) -> None:
+    two_tables(folder)
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        connection.execute("CREATE TABLE scored AS SELECT * FROM read_csv('predictions.csv')")
+        rows = "SELECT ticket_id AS ticket, category, closed_at + INTERVAL 1 DAY AS closed_at FROM"
+        connection.execute(f"CREATE SCHEMA crm; CREATE TABLE crm.raw AS {rows} read_csv('resolutions.csv')")
+        connection.execute("CREATE TABLE staff AS SELECT 1 AS id")
+    found = calmon("init", "w.duckdb")
+    assert found.exit_code == 0, found.output
+    source = load_config(folder / "alerts.yaml").sources["scored"]
+    assert source.truth is not None
+    assert (source.relation, source.truth.relation) == ("scored", "crm.raw")
+    assert dict(source.truth.on) == {"ticket_id": "ticket"}
+    assert "200 rows, 3 labels" in found.stdout
+    (folder / "alerts.yaml").unlink()
+    with duckdb.connect(str(folder / "w.duckdb")) as connection:
+        connection.execute("CREATE VIEW crm.outcomes AS SELECT * FROM crm.raw")
+    several = calmon("init", "w.duckdb", "--relation", "scored")
+    assert "where is what came true? Give --truth with one of: crm.outcomes, crm.raw" in several.stderr
 
 
 def test_only_one_table_that_can_be_read_is_taken(folder: Path) -> None:
@@ -595,11 +619,11 @@ def test_two_tables_that_share_but_a_counter_are_not_joined_by_it(folder: Path) 
             numbered = f"row_number() OVER (ORDER BY {order}) AS id, * EXCLUDE (ticket_id)"
             own = ", ticket_id" if name == "predictions" else ", split_part(ticket_id, '-', 2)::INT + 900 AS ref"
             connection.execute(f"CREATE TABLE {name} AS SELECT {numbered}{own} FROM read_csv('{name}.csv')")
-    tables = ("--relation", "predictions", "--truth", "resolutions")
-    unclear = calmon("init", "w.duckdb", *tables)
-    assert unclear.exit_code == 2
-    assert "joined? Give --on COLUMN, or --on theirs=its; both have: id; the truth's are: id, cat" in unclear.stderr
-    said = calmon("init", "w.duckdb", *tables, "--on", "id")  # a person may know better
+    for more in ((), ("--relation", "predictions"), ("--truth", "resolutions", "--relation", "predictions")):
+        unclear = calmon("init", "w.duckdb", *more)
+        assert unclear.exit_code == 2, more
+        assert "joined? Give --on COLUMN, or --on theirs=its; both have: id; the truth's are: id, cat" in unclear.stderr
+    said = calmon("init", "w.duckdb", "--on", "id")  # a person may know better
     assert said.exit_code == 0, said.output
     truth = load_config(folder / "alerts.yaml").sources["predictions"].truth
     assert truth is not None
