@@ -149,7 +149,8 @@ def prune_command(
     """Remove what is old and only describes: counts, further estimates, examples of rejected rows.
 
     How old say `keep_details` and `keep_day_counts` under `history` in alerts.yaml. Verdicts, switches, incidents,
-    messages, baselines and the estimates that rules judge stay for good. A SQLite file is written anew then.
+    messages, baselines and the estimates that rules judge stay for good. Where much of a SQLite file is free then, it
+    is written anew.
     """
     from monitor.operations.prune import prune  # noqa: PLC0415 - brings SciPy, which the other commands never need
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -82,7 +83,7 @@ _Place = tuple[str, str | None]
 def init(
     data: Annotated[
         str | None,
-        typer.Argument(help="An address of a warehouse, a CSV, Parquet, DuckDB or SQLite file, or a pattern of files."),
+        typer.Argument(help="An address of a warehouse, or a CSV, Parquet, DuckDB or SQLite file, or a folder."),
     ] = None,
     relation: Annotated[str | None, typer.Option(help="The table, view, SELECT or files to read.")] = None,
     truth: Annotated[
@@ -199,7 +200,7 @@ def _place(data: str | None) -> _Place:
 
 
 def _place_of(text: str) -> _Place:
-    """What an address, a file or a pattern stands for."""
+    """What an address, a file, a pattern or a folder stands for."""
     path = Path(text)
     if "://" in text:
         try:
@@ -207,9 +208,11 @@ def _place_of(text: str) -> _Place:
         except ValueError as error:
             raise cli.UsageError(f"this address {error}") from None
     if path.is_dir():
-        raise cli.UsageError(f"{text} is a folder: name its files by a pattern, such as '{path.as_posix()}/*.parquet'")
+        return _IN_MEMORY, _pattern_of(path)
     if not (path.is_file() or glob(text, recursive=True)):  # noqa: PTH207 - a pattern
-        raise cli.UsageError(f"{text} is no file and no address (postgresql://..., duckdb:///..., sqlite:///...)")
+        raise cli.UsageError(
+            f"{text} is no file, no folder and no address (postgresql://..., duckdb:///..., sqlite:///...)"
+        )
     if _DATA.search(text):
         return _IN_MEMORY, text
     if _JSON.search(text):
@@ -223,6 +226,22 @@ def _place_of(text: str) -> _Place:
     if beginning.endswith(b"DUCK"):
         return f"duckdb:///{text}", None
     raise cli.UsageError(f"{text} is no file of CSV, Parquet or JSON, and no database of DuckDB or SQLite")
+
+
+def _pattern_of(folder: Path) -> str:
+    """The pattern of the files of data that a folder has most of; those with another name are named."""
+    relative = (each.relative_to(folder) for each in sorted(folder.rglob("*")))
+    visible = [each for each in relative if not any(part.startswith(".") for part in each.parts)]
+    endings = [(found[0] if (found := _DATA.search(each.name)) else "", each) for each in visible]
+    of_data = Counter(ending for ending, _ in endings if ending)
+    if not of_data:
+        raise cli.UsageError(f"{folder} holds no .csv or .parquet file")
+    ending, _ = of_data.most_common(1)[0]
+    others = [str(each) for its, each in endings if its != ending and (folder / each).is_file()]
+    if others:
+        cli.say(f"note: only the files of {folder} that end in {ending} are read, not {listed(others, 3)}")
+    deep = "**/" if any(len(each.parts) > 1 for its, each in endings if its == ending) else ""
+    return f"{folder.as_posix()}/{deep}*{ending}"
 
 
 def _named(columns: list[str], date_format: str | None) -> dict[str, str]:

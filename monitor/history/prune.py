@@ -34,6 +34,11 @@ from monitor.core.records import SCHEDULES, Note, Schedule, Window
 from monitor.history import evaluations, notes, tables
 from monitor.history.connect import one_at_a_time
 
+FREE_AT_LEAST = 0.1
+"""The share of a SQLite file that must be free before it is rewritten."""
+_BYTES_OF_ROW = {"estimates": 150, "shift_tests": 150}
+
+
 PRUNED_NOTE = "history pruned"
 
 
@@ -62,6 +67,11 @@ class Removed:
     estimates: int = 0
     shift_tests: int = 0
     examples: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """The approximate number of bytes that are removed."""
+        return self.bytes_of_counts + sum(size * int(getattr(self, name)) for name, size in _BYTES_OF_ROW.items())
 
     def __add__(self, other: Removed) -> Removed:
         return Removed(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -123,8 +133,22 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     until = {each: removed_until(connection, each) for each in SCHEDULES}
     if start < keep.details_from[schedule]:
         until[schedule] = max(start, until[schedule] or start)
-    notes.put(connection, Note(PRUNED_NOTE, now, {"until": until}))
+    loose = loose_bytes(connection) + found.bytes
+    notes.put(connection, Note(PRUNED_NOTE, now, {"until": until, "loose": loose}))
     return found
+
+
+def loose_bytes(connection: Connection) -> int:
+    """The approximate number of bytes removed since the file of the history was last rewritten."""
+    note = notes.read(connection).get(PRUNED_NOTE)
+    return 0 if note is None else int(note.detail["loose"])
+
+
+def note_shrunk(connection: Connection) -> None:
+    """Store that the file was rewritten, so that no removed bytes are left in it."""
+    note = notes.read(connection).get(PRUNED_NOTE)
+    if note is not None:
+        notes.put(connection, Note(note.key, note.at, {**note.detail, "loose": 0}))
 
 
 def removed_until(connection: Connection, schedule: Schedule) -> datetime | None:
@@ -170,11 +194,18 @@ def _of_window(statement: Any, table: Table, start: datetime, condition: ColumnE
     return statement.where(table.c.window_start == start, condition)
 
 
-def shrink(file: Path, busy_s: float) -> None:
-    """Rewrite a SQLite file: most of what was removed is free within pages that hold other rows.
+def shrink(file: Path, loose: int, busy_s: float) -> bool:
+    """Rewrite a SQLite file if much of it is free, so that it becomes smaller. Returns whether it was done.
 
-    Raises sqlite3.Error if another process uses the file or the disk has no room for the copy; then nothing is lost.
+    ``loose`` bytes were removed since it was last rewritten. Most of them are free within pages that hold other rows,
+    where SQLite does not reuse them. Raises sqlite3.Error if another process uses
+    the file or the disk has no room for the copy; then nothing is lost.
     """
     with closing(sqlite3.connect(file, timeout=busy_s, isolation_level=None)) as connection:
-        connection.execute("VACUUM")
+        pragmas = ("PRAGMA freelist_count", "PRAGMA page_size")
+        pages, size = (int(connection.execute(each).fetchone()[0]) for each in pragmas)
+        is_due = max(loose, pages * size) > FREE_AT_LEAST * file.stat().st_size
+        if is_due:
+            connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # unless somebody still reads the old pages
+    return is_due

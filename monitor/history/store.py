@@ -376,18 +376,23 @@ class Store:
             return sum(int(connection.execute(select(each)).scalar_one()) for each in sizes)
 
     def shrink(self) -> bool:
-        """Give free space of a SQLite file back to the disk; False for PostgreSQL, which reuses it for new rows.
+        """Give free space of a SQLite file back to the disk, if there is much. Returns whether it was done.
 
-        Raises :class:`StoreUnreachable` if another process uses the file.
+        PostgreSQL reuses free space for new rows. Raises :class:`StoreUnreachable` if another process uses the file.
         """
         file = database_file(self._engine.url)
         if file is None:
             return False
+        with self._read() as connection:
+            loose = prune.loose_bytes(connection)
         try:
-            prune.shrink(file, BUSY_TIMEOUT_MS / 1000)
+            done = prune.shrink(file, loose, BUSY_TIMEOUT_MS / 1000)
         except sqlite3.Error as error:
             raise StoreUnreachable(f"{file} was not made smaller: {error}") from error
-        return True
+        if done:
+            with self._write() as connection:
+                prune.note_shrunk(connection)
+        return done
 
     # Switches
 

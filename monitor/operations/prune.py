@@ -30,7 +30,8 @@ DETAILS_OF_DAYS = 8
 class Pruned:
     """What was removed (with ``dry_run``: would be), and the size of the history before and after, in bytes.
 
-    ``shrunk``: the SQLite file was rewritten to its smaller size. ``in_the_way`` says why it could not be.
+    ``shrunk``: the SQLite file was rewritten to its smaller size. ``in_the_way`` says why it could not be, although
+    much of it is free.
     """
 
     removed: Removed
@@ -90,7 +91,7 @@ def prune(
         return Pruned(removed, keep, dry_run, before, before)
     shrunk, in_the_way = False, ""
     try:
-        shrunk = removed.windows > 0 and store.shrink()
+        shrunk = store.shrink()
     except StoreUnreachable as error:
         in_the_way = str(error)
     return Pruned(removed, keep, dry_run, before, store.size(), shrunk, in_the_way)

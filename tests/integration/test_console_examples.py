@@ -46,7 +46,7 @@ NOT_RUN = {
     "calmon serve": "does not end: test_prefect_flows.py",
     "calmon init postgresql://": "needs their server: test_init.py",
     "CALMON_CONFIG=mails.yaml calmon init ": "needs a second file: test_init.py",
-    "calmon init 'data/": "needs their files: test_init.py",
+    "calmon init data/": "needs their files: test_init.py",
     "calmon init exports/": "needs their files: test_init.py, and the tutorial's own",
 }
 #: A command that must fail here, and what it then says: the last week of the tutorial is a bad one.

@@ -10,7 +10,9 @@ from zoneinfo import ZoneInfo
 
 import duckdb
 import pytest
+from typer.testing import CliRunner
 
+from monitor.cli import app
 from monitor.config.environment import database_address
 from monitor.config.model import SourceConfig
 from monitor.core import windows
@@ -100,6 +102,20 @@ def test_a_cut_file_is_refused_by_its_name(tmp_path: Path, share: float) -> None
     (tmp_path / "b.parquet").write_bytes(whole[: int(len(whole) * share)])
     with pytest.raises(RelationError, match=r"b\.parquet.*; it is cut, or no Parquet file: write it again"):
         read(tmp_path / "*.parquet")
+
+
+def test_init_of_a_folder_says_which_files_it_does_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.csv", "c.csv"):
+        write_csv(tmp_path / "data" / name)
+    write_parquet(tmp_path / "data" / "a.parquet")
+    for beside in (".a.parquet", "b.csv.bak", "_SUCCESS"):
+        (tmp_path / "data" / beside).write_bytes(b"x")
+    found = CliRunner(env={"COLUMNS": "300"}).invoke(app, ["init", "data"])
+    assert (
+        "note: only the files of data that end in .csv are read, not _SUCCESS, a.parquet, b.csv.bak\n" in found.output
+    )
+    assert "relation: data/*.csv" in (tmp_path / "alerts.yaml").read_text("utf-8")
 
 
 def test_bytes_are_decoded_or_the_column_is_refused(load: Loader, tmp_path: Path) -> None:

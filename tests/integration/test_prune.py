@@ -105,7 +105,10 @@ def test_nothing_is_removed_while_it_is_young(judged: World, url: str) -> None:
         assert store.removed_until("weekly") is None
 
 
-def test_what_is_old_goes_once_and_what_people_decided_by_stays(judged: World, url: str) -> None:
+def test_what_is_old_goes_once_and_what_people_decided_by_stays(
+    judged: World, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("monitor.history.prune.FREE_AT_LEAST", 0.0)  # most of this history is its baselines
     before = content(url)
     with Store.from_url(url) as store:
         past = promised(store)
@@ -236,6 +239,7 @@ def test_the_command_says_what_it_would_remove_and_removes_it(
     url = f"sqlite:///{tmp_path}/history.sqlite"
     archive.restore(url, judged.folder / "copy.sqlite", by="test", reason="test", now=SOON)
     monkeypatch.setattr(database, "utc_now", lambda: LATER)
+    monkeypatch.setattr("monitor.history.prune.FREE_AT_LEAST", 0.0)
     environment = judged.environment | {"CALMON_STORE_URL": url}
 
     def calmon(*options: str) -> str:
