@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -208,6 +209,10 @@ def enable(
     source: cli.SourceOption = None,
     label: cli.LabelOption = None,
     every: AllFlag = False,
+    even_in_breach: Annotated[
+        list[str] | None,
+        typer.Option(help="With --all: this label although a rule that acts is in breach. May be repeated."),
+    ] = None,
     segment: SegmentOption = None,
     until: UntilOption = None,
     by: cli.ByOption = None,
@@ -215,11 +220,14 @@ def enable(
     """Let labels act alone again. It holds against runs until --until, except for critical labels.
 
     --source alone: the source's own switch, which only ever forbids; its labels keep theirs.
-    --all leaves out labels of which a rule that acts is in breach, and names them; --label L turns one on.
+    --all leaves out labels of which a rule that acts is in breach, and names them; --even-in-breach LABEL takes one in.
     A label in breach at its last evaluation goes off at --until, unless a good window comes first.
     A segment that is off stays off until it is enabled with --segment.
     """
-    _change(enable=True, reason=reason, source=source, label=label, every=every, segment=segment, until=until, by=by)
+    _change(
+        enable=True, reason=reason, source=source, label=label, every=every, segment=segment, until=until, by=by,
+        even_in_breach=even_in_breach or (),
+    )  # fmt: skip
 
 
 @automation_app.command(
@@ -249,7 +257,7 @@ def disable(
 
 def _change(
     *, enable: bool, reason: str, source: str | None, label: str | None, every: bool, segment: str | None,
-    until: str | None, by: str | None,
+    until: str | None, by: str | None, even_in_breach: Sequence[str] = (),
 ) -> None:  # fmt: skip
     """Change switches; to stop, whatever alerts.yaml says."""
     opening = partial(monitor_to_switch, stops=not enable)
@@ -264,6 +272,7 @@ def _change(
             targets: list[Key] = [(name, None) for name in names or ()]
         else:
             targets = targets_of(read_only, names, label, enable=enable)
+        _check_even_in_breach(targets, even_in_breach, every=every)
         hold, part = cli.moment(until, config), _segment(segment)
         if broken and until is not None and datetime.fromisoformat(until).tzinfo is None:
             raise cli.UsageError(
@@ -277,10 +286,8 @@ def _change(
         for name, each in targets:
             was = opened.store.switch(name, each)
             against = rules_against(opened, was) if enable and every and part is None else []
-            if against:
-                command = command_for(name, each, enable=True)
-                why = f"in breach of {', '.join(against)}; turned on all the same by: {command}"
-                said.append(f"{name}/{_label(each)}: left as it is: {why}")
+            if against and each not in even_in_breach:
+                said.append(f"{name}/{_label(each)}: left as it is: {_in_breach(against, each)}")
                 continue
             words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold, segment=part)
             state = opened.store.switch(name, each)
@@ -301,6 +308,22 @@ def _change(
     notes = [f"note: {broken}", *after, "next: calmon check --offline"] if broken else []
     for line in (*unknown, *nothing, *notes):
         cli.warn(line)
+
+
+def _check_even_in_breach(targets: Sequence[Key], named: Sequence[str], *, every: bool) -> None:
+    """Raise UsageError where --even-in-breach names what --all does not turn on."""
+    if named and not every:
+        raise cli.UsageError("--even-in-breach is for --all; --label L turns on one label, in breach or not")
+    known = {label for _, label in targets if label is not None}
+    for label in named:
+        if label not in known:
+            raise cli.UsageError(f"--even-in-breach: {_unknown_label(label, known)}")
+
+
+def _in_breach(rules: Sequence[str], label: str | None) -> str:
+    """Why --all leaves a label out, and what takes it in."""
+    why = f"in breach of {', '.join(rules)}"
+    return why if label is None else f"{why}; --even-in-breach {shlex.quote(clean(label))} turns it on all the same"
 
 
 def _not_known_yet(opened: Monitor, sources: Sequence[str], label: str | None) -> list[str]:
@@ -465,11 +488,15 @@ def _meant(label: str, known: Collection[str]) -> str:
 
 @automation_app.command(
     "history",
-    epilog="Examples:  calmon automation history --label billing  ·  calmon automation history --last 20",
+    epilog="Examples:  calmon automation history --label billing  ·  "
+    "calmon automation history --kind disabled --last 20",
 )
 def history_command(
     source: cli.SourceOption = None,
     label: cli.LabelOption = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only such changes, like disabled, blocked, enabled or would_disable.")
+    ] = None,
     last: Annotated[int | None, typer.Option(min=1, help="Only so many, the newest.")] = None,
     json_output: cli.JsonFlag = False,
 ) -> None:
@@ -478,12 +505,16 @@ def history_command(
         found = store.switch_events()
         if source not in {event.source for event in found}:
             cli.check_stored_source(store, source)
-    events = [e for e in found if _is_about(e, source, label)][-(last or 0) :]
+    events = [e for e in found if kind in (None, e.kind) and _is_about(e, source, label)][-(last or 0) :]
     if json_output:
         cli.print_json([_event_row(e) for e in events])
         return
     if not events:
-        cli.say("no such change" if found else "no change yet")
+        filtered = any(given is not None for given in (source, label, kind))
+        known = sorted({e.kind for e in found})
+        of_kinds = f"; kinds of change so far: {', '.join(known)}" if kind is not None and kind not in known else ""
+        nothing = f"no such change{of_kinds}" if filtered and found else "no change yet"
+        cli.say(nothing)
         return
     zone = cli.zone_of_history()
     rows = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, cast, get_args
 
 import typer
@@ -11,7 +12,7 @@ from monitor.alerting.compose import delivery_words
 from monitor.alerting.notices import messages_of
 from monitor.alerting.slack.message import delivery_of, trial_message
 from monitor.cli import common as cli
-from monitor.config.durations import parse_duration
+from monitor.config.durations import next_morning, parse_duration
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, receiver_name
@@ -97,23 +98,36 @@ def ack_command(
 
 @incidents_app.command(
     "silence",
-    epilog="Example:  calmon incidents silence 4f1c9a02 --for 1d",
+    epilog="Examples:  calmon incidents silence 4f1c9a02 --for 1d  ·  calmon incidents silence 4f1c9a02 --until friday",
 )
 def silence_command(
     id: IdArgument,
-    length: Annotated[str, typer.Option("--for", help="How long, like 12h, 1d or 1w.")],
+    length: Annotated[str | None, typer.Option("--for", help="How long, like 12h, 1d or 1w.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(help="Until when: friday or tomorrow (8 in the morning), 2026-11-23, 2026-11-23T08:00."),
+    ] = None,
     by: cli.ByOption = None,
 ) -> None:
     """Quiet for a while: neither replies nor reminders. It ends by itself, and at once if it becomes more severe."""
-    span = parse_duration(length)
-    if span is None:
-        raise cli.fail(f"{length!r} is not a length of time; write it like 12h, 1d or 1w", cli.USAGE)
     with cli.monitor() as opened:
-        try:
-            end = opened.clock() + span
-        except OverflowError:
-            raise cli.UsageError(f"{length!r} is longer than there are dates; write it like 12h, 1d or 1w") from None
-        _print_results(opened, [incident_actions.silence(opened, id, end, cli.who(by))])
+        _print_results(opened, [incident_actions.silence(opened, id, _end(opened, length, until), cli.who(by))])
+
+
+def _end(opened: Monitor, length: str | None, until: str | None) -> datetime:
+    named = next_morning(until or "", opened.clock().astimezone(opened.config.zone))
+    end = named or cli.moment(until, opened.config)
+    if (end is None) == (length is None):
+        raise cli.UsageError("say how long: either --for 1d or --until friday")
+    if end is not None:
+        return end
+    span = parse_duration(length or "")
+    if span is None:
+        raise cli.UsageError(f"{length!r} is not a length of time; write it like 12h, 1d or 1w")
+    try:
+        return opened.clock() + span
+    except OverflowError:
+        raise cli.UsageError(f"{length!r} is longer than there are dates; write it like 12h, 1d or 1w") from None
 
 
 @incidents_app.command(

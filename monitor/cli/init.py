@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.cli import common as cli
-from monitor.cli.checks import Volume, check_places, exit_of, print_findings, print_volume
+from monitor.cli.checks import CheckResult, Volume, check_places, exit_of, print_findings, print_volume
 from monitor.cli.demo import FOLDER
 from monitor.config.environment import database_address
 from monitor.config.load import parse_config
@@ -129,7 +129,7 @@ def init(
             print_volume(Volume(name, begun.typical.window.name, *lines))
         settings = _write(config_path, begun.text, address)
         findings = check_places(settings, begun.config, None)
-        print_findings(findings)
+        _show_findings(findings)
         failed = exit_of(findings)
         if failed is not None:
             raise failed
@@ -494,6 +494,17 @@ def _print_answers(table: _Table, begun: _Begun) -> None:
         ("alerts go to", f"{channel}{sent}" if channel else "nobody: stored and shown only", '--channel "#ml-alerts"'),
     )
     cli.print_table(("answered", "", "another answer"), rows)
+
+
+def _show_findings(findings: Sequence[CheckResult]) -> None:
+    """What is wrong, and what contradicts the data; `calmon check` has the rest."""
+    wrong = [each for each in findings if each.state in ("failed", "wrong")]
+    if wrong:
+        print_findings(wrong)
+    for each in findings:
+        about_data = each.what not in ("store", "Slack", "warehouse role")
+        if each.state == "note" and about_data:
+            cli.say(f"note: {each.text}")
 
 
 def _write(path: Path, text: str, address: str) -> Settings:

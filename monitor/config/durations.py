@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 _WRITTEN = re.compile(r"([0-9]{1,6}) ?([mhdw])")
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
@@ -19,3 +19,22 @@ def parse_duration(written: str) -> timedelta | None:
     """
     found = _WRITTEN.fullmatch(written.strip())
     return None if found is None else int(found[1]) * _UNITS[found[2]]
+
+
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+MORNING = 8
+
+
+def next_morning(written: str, now: datetime) -> datetime | None:
+    """Eight in the morning of the next such day after today, in the time zone of ``now``; None if it names no day.
+
+    >>> friday = datetime(2026, 11, 27, 18)
+    >>> [f"{next_morning(day, friday):%a %d %H:%M}" for day in ("friday", "Mon", "tomorrow")]
+    ['Fri 04 08:00', 'Mon 30 08:00', 'Sat 28 08:00']
+    """
+    word = written.strip().lower()
+    found = [number for number, day in enumerate(DAYS) if word in (day, day[:3])]
+    if not found and word != "tomorrow":
+        return None
+    ahead = (found[0] - now.weekday()) % 7 or 7 if found else 1
+    return (now + timedelta(days=ahead)).replace(hour=MORNING, minute=0, second=0, microsecond=0)

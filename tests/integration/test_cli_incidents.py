@@ -43,7 +43,7 @@ def test_an_incident_is_acknowledged_silenced_and_resolved_each_with_a_name(worl
         (("ack", id[:8], "--by", "ana"), "tickets/billing: acknowledged"),
         (("ack", id, "--by", "ben"), "is acknowledged already"),
         (("note", id, "an import", "--by", "ben"), "a note was added"),
-        (("silence", id, "--for", "1d", "--by", "ben"), "silenced until "),
+        (("silence", id, "--until", "friday", "--by", "ben"), "silenced until Fri 20"),
         (("resolve", id, "--reason", "retired", "--by", "cleo"), "resolved by hand"),
     ):
         done = calmon(world, *words)
@@ -76,10 +76,11 @@ def test_several_incidents_are_acknowledged_by_one_command_or_none_of_them(world
     ("words", "said", "code"),
     [
         (("ack", "nosuch"), "no incident has an id that begins with 'nosuch'", 1),
-        (("silence", "ID"), "--for", 2),
+        (("silence", "ID"), "say how long", 2),
+        (("silence", "ID", "--for", "1d", "--until", "2099-01-01"), "say how long", 2),
         (("silence", "ID", "--for", "a day"), "'a day' is not a length of time", 2),
         (("silence", "ID", "--for", "999999w"), "longer than there are dates", 2),
-        (("silence", "ID", "--for", "0d"), "a silence must end in the future", 2),
+        (("silence", "ID", "--until", "2020-01-01"), "a silence must end in the future", 2),
         (("resolve", "ID", "--reason", " "), "a reason is needed", 2),
         (("test", "--severity", "grave"), "'grave' is no severity", 2),
     ],

@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import shlex
 import sqlite3
 import subprocess
 import sys
@@ -106,7 +105,7 @@ def test_the_status_gives_the_reason_of_the_switch_that_is_off(tmp_path: Path) -
     assert (row["reason"], row["source_reason"]) == ("retrained", None)
 
 
-def test_enabling_all_leaves_out_labels_in_breach_and_says_what_turns_them_on(tmp_path: Path) -> None:
+def test_enabling_all_leaves_out_labels_in_breach_unless_they_are_named(tmp_path: Path) -> None:
     world = with_one_bad_week(tmp_path, "initial: on_first_ok")
     calmon(world, "run", "weekly", "--week", WEEKS[3])
     assert state_of(world, "steady") == "off"
@@ -114,9 +113,12 @@ def test_enabling_all_leaves_out_labels_in_breach_and_says_what_turns_them_on(tm
     said = " ".join(done.stdout.split())
     assert (done.exit_code, state_of(world, "steady"), state_of(world, "rare")) == (0, "off", "on")
     assert "tickets/steady: left as it is: in breach of " in said
-    command = "calmon automation enable --source tickets --label steady --reason TEXT"
-    assert f"; turned on all the same by: {command}" in said
-    calmon(world, *shlex.split(command)[1:])
+    assert "; --even-in-breach steady turns it on all the same" in said
+    wrong = calmon(world, "automation", "enable", "--all", "--reason", "go", "--even-in-breach", "steedy")
+    assert (wrong.exit_code, "did you mean 'steady'?" in " ".join(wrong.stderr.split())) == (2, True)
+    single = ("automation", "enable", "--label", "rare", "--reason", "go", "--even-in-breach", "rare")
+    assert calmon(world, *single).exit_code == 2
+    calmon(world, "automation", "enable", "--all", "--reason", "looked at it", "--even-in-breach", "steady")
     assert state_of(world, "steady") == "on"
 
 
