@@ -91,6 +91,7 @@ class Commands(OnDemand):
         },
         "Run it unattended: calmon serve": {
             "serve": "monitor.cli.serve",
+            "status": "monitor.cli.status",
             "health": "monitor.cli.health",
             "db": "monitor.cli.database",
         },
@@ -127,6 +128,7 @@ class Commands(OnDemand):
         "slack": "The buttons of Slack messages: acknowledge, silence, automation off, and on for operators.",
         "recalibrate": "Map scores to scores that mean what they say, fitted on stored rows; shows what it is worth.",
         "serve": "Run the weekly and daily schedules, the watch and the outbox in this terminal, as `make serve` does.",
+        "status": "What is open, what waits for somebody, and what comes next: to begin a day with, and to hand over.",
         "health": "Whether runs, data, messages and leases are as they should be. Exit 0: yes; 1: not.",
         "db": "The history database.",
     }

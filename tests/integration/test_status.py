@@ -1,0 +1,80 @@
+"""``calmon status``: what is open, what waits and what comes next."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+
+from typer.testing import CliRunner, Result
+
+from monitor.cli import app
+from tests.fakes.alerts_world import CONFIG, Judged, alerts_world
+from tests.fakes.world import World, make_world
+
+RULE = "automated-overconfidence"
+
+
+def calmon(made: World, *words: str) -> Result:
+    return CliRunner(env=made.environment | {"COLUMNS": "200"}).invoke(app, list(words))
+
+
+def world_of(folder: Path) -> World:
+    return make_world(folder, config=CONFIG, warehouse_url=f"duckdb:///{folder / 'unused.duckdb'}")
+
+
+def parts(found: Result) -> dict[str, list[str]]:
+    """The lines under each heading."""
+    said: dict[str, list[str]] = {}
+    for line in found.stdout.splitlines():
+        if line.startswith("  "):
+            said[list(said)[-1]].append(line.strip())
+        else:
+            said[line] = []
+    return said
+
+
+def test_an_open_incident_is_told_with_who_has_it_and_the_printed_command_takes_it(tmp_path: Path) -> None:
+    with alerts_world(tmp_path) as world:
+        world.evaluate("2026-W03", [Judged("billing", RULE, "breach", 0.12)])
+        id = world.incident("billing").id[:8]
+    made = world_of(tmp_path)
+    found = calmon(made, "status")
+    assert found.exit_code == 0, found.output
+    said = parts(found)
+    (line,) = said["Open"]
+    assert line.startswith(f"{id} critical: billing must not act alone")
+    assert line.endswith("(open)")
+    (asked,) = [each for each in said["Waits"] if "nobody has taken" in each]
+    assert asked.endswith(f"calmon incidents ack {id}")
+    assert calmon(made, *shlex.split(asked.partition(": calmon ")[2])).exit_code == 0
+    (line,) = parts(calmon(made, "status"))["Open"]
+    assert "(acknowledged by" in line
+
+
+def test_the_next_run_of_each_schedule_with_rules_is_named_and_a_week_that_was_not_judged(tmp_path: Path) -> None:
+    with alerts_world(tmp_path) as world:
+        world.evaluate("2026-W03", [Judged("billing", RULE, "ok")])
+    made = world_of(tmp_path)
+    (line,) = parts(calmon(made, "status"))["Next"]  # no rule of it is daily
+    assert line.startswith("weekly: 20")
+    assert " was not judged yet: calmon run weekly --week 20" in line
+    when = line.partition("next run ")[2]
+    at = datetime.strptime(when, "%A %Y-%m-%d %H:%M (UTC)").replace(tzinfo=UTC)
+    assert (at.weekday(), at.hour, at.minute) == (0, 6, 30)
+
+
+def test_before_the_first_run_nothing_is_open(tmp_path: Path) -> None:
+    found = calmon(world_of(tmp_path), "status")
+    assert found.exit_code == 0, found.output
+    assert parts(found)["Open"] == ["nothing"]
+
+
+def test_as_json_it_says_the_same(tmp_path: Path) -> None:
+    with alerts_world(tmp_path) as world:
+        world.evaluate("2026-W03", [Judged("billing", RULE, "breach", 0.12)])
+    made = world_of(tmp_path)
+    document = json.loads(calmon(made, "status", "--json").stdout)
+    said = parts(calmon(made, "status"))
+    assert [document[name.lower()] for name in ("Open", "Next")] == [said["Open"], said["Next"]]
