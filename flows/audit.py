@@ -43,9 +43,6 @@ def draw_audit(
     weeks: int = 4,
     seed: str = "audit",
 ) -> int:
-    """Draw as many items of each label as a plan for ``fall`` and ``weeks`` says, or ``each``, into the file ``out``.
-
-    Returns how many.
-    """
+    """Draw as many items of each label as a plan for ``fall`` and ``weeks`` says, or ``each``, into the file ``out``; returns how many."""
     with opened() as monitor:
         return draw_to(monitor, source, out, week, fall, weeks, each, seed)
