@@ -6,6 +6,7 @@ from pathlib import Path
 
 from prefect import flow, get_run_logger, task
 
+from flows.hooks import report_run_failed
 from flows.stages import IO, opened
 from monitor.context import Monitor
 from monitor.core.files import write_whole
@@ -32,6 +33,8 @@ def draw_to(
 @flow(
     name="calmon-audit",
     timeout_seconds=3600,
+    on_failure=[report_run_failed],
+    on_crashed=[report_run_failed],
     description="Draw the items of a week that people check, and write their ids to a CSV file.",
 )
 def draw_audit(

@@ -18,6 +18,7 @@ from prefect import flow, get_run_logger, task, unmapped
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.task_runners import TaskRunner
 
+from flows.hooks import report_run_failed
 from flows.spread import Origin, opened_like, origin_of, task_runner
 from flows.stages import IO, NothingEvaluated, opened, requested, scheduled_window, tries_left
 from monitor import run as stages
@@ -98,6 +99,8 @@ def evaluate_block(
 @flow(
     name="calmon-backfill",
     timeout_seconds=6 * 3600,
+    on_failure=[report_run_failed],
+    on_crashed=[report_run_failed],
     description="Evaluate many past windows, oldest first; never switches or sends.",
 )
 def backfill(

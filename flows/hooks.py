@@ -18,6 +18,7 @@ from itertools import product
 from typing import Any
 
 import yaml
+from prefect.utilities.urls import url_for
 from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -25,7 +26,10 @@ from monitor.alerting.apprise_sender import apprise_of
 from monitor.alerting.health import outage, watchdog
 from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.issues import SCHEDULE_OF
+from monitor.alerting.health.message import on_demand_failed
 from monitor.alerting.slack.client import sender_of
+from monitor.alerting.slack.message import delivery_of
+from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.config.load import load_config, text_of
 from monitor.config.model import AutomationConfig, Config, Route
 from monitor.config.problems import ConfigProblems
@@ -96,6 +100,33 @@ def _is_reported(settings: Settings) -> bool:
             return watchdog.is_not_running_reported(store, load_config(settings.config), utc_now())
     except (HistoryError, SQLAlchemyError, ConfigProblems):
         return False
+
+
+def report_run_failed(flow: Any, flow_run: Any, state: Any) -> None:
+    """Report that a flow started by a person failed: one message for this run, however often the hook is called."""
+    hide_at_the_edge()
+    settings = load_settings(os.environ)
+    to = recipient(settings)
+    if to is None:
+        log.error("%s failed and no route says whom to notify: %s", flow.name, state.message)
+        return
+    payload = on_demand_failed(
+        flow.name,
+        state.message or "no message",
+        utc_now(),
+        channel=to.addresses[0],
+        run=str(flow_run.id),
+        url=url_for("flow-run", obj_id=flow_run.id),
+        mention=outage.mention_of(to),
+    )
+    try:
+        with open_store(settings, writes=True, creates=False) as store:
+            outage.refuse_full(store, utc_now())
+            store.add_delivery(delivery_of(payload, kind="monitor", now=utc_now()))
+            sender, beside = outage.sender_to(settings, to.addresses[0]), not to.channel
+            drain(store, sender, now=utc_now, worker=worker_id(), beside=beside)
+    except (HistoryError, SQLAlchemyError) as failed:
+        outage.report(settings, to, flow.name, f"{state.message}\n{failed}", utc_now())
 
 
 def _monitor(settings: Settings, store: Store) -> Monitor:

@@ -29,6 +29,7 @@ import duckdb
 import pytest
 import sqlalchemy as sa
 
+from monitor.alerting.health.message import on_demand_failed
 from monitor.alerting.slack.message import delivery_of, trial_message
 from monitor.config.load import load_config, parse_config
 from monitor.core.records import Delivery, Note
@@ -911,7 +912,8 @@ def test_a_history_that_is_down_for_days_is_one_message_with_reminders_and_one_e
 
 def kept_message() -> Delivery:
     at = datetime.now(UTC)
-    return delivery_of(trial_message("#ml-monitoring", "critical", "ana", at), kind="monitor", now=at)
+    payload = on_demand_failed("backfill", "a test", at, channel="#ml-monitoring", run="kept", url=None, mention=None)
+    return delivery_of(payload, kind="monitor", now=at)
 
 
 @pytest.mark.usefixtures("prefect")

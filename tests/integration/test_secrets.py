@@ -269,7 +269,7 @@ def test_no_hook_of_a_flow_shows_a_secret(
     judged: World, aviary: Aviary, broken: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("PREFECT_HOME", str(aviary.folder))
-    from flows.hooks import report_monitor_failed
+    from flows.hooks import report_monitor_failed, report_run_failed
 
     environ = settings_of(judged, aviary, "hooks") | {"CALMON_WAREHOUSE_URL": nowhere()}
     environ |= {"CALMON_STORE_URL": nowhere()} if broken == "history" else {}
@@ -286,6 +286,7 @@ def test_no_hook_of_a_flow_shows_a_secret(
     with caplog.at_level("DEBUG"):
         report_monitor_failed(_Told(), _Told(), _Told(message=message))
         report_monitor_failed(_Told(name="calmon-watchdog"), _Told(), _Told(message=message))
+        report_run_failed(_Told(name="calmon-backfill"), _Told(), _Told(message=message))
     places = aviary.places(environ) | {"log": caplog.text}
     assert broken in ("no route", "no token") or "encountered an exception" in places["slack"]
     for place, text in places.items():

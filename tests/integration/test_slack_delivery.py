@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
+from monitor.alerting.health.message import on_demand_failed
 from monitor.alerting.slack import outbox
-from monitor.alerting.slack.blocks import escape, hashed, post_of
 from monitor.alerting.slack.client import SlackSender, TransportError
 from monitor.alerting.slack.outbox import UNCERTAIN, drain, worker_id
 from monitor.core.records import Delivery
@@ -50,8 +50,8 @@ def sender(slack: FakeSlack, token: str = TOKEN) -> SlackSender:
 
 
 def message(text: str = "billing promises more than it keeps", channel: str = "#ml-oncall") -> Delivery:
-    id = hashed("monitor", channel, text)
-    payload = post_of(channel, "Monitor", [escape(text)], id, push=escape(text))
+    payload = on_demand_failed("weekly", text, NOW, channel=channel, run=text, url=None, mention=None)
+    id = payload["metadata"]["event_payload"]["delivery_id"]
     return Delivery(id, "monitor", channel, payload, created_at=NOW, next_attempt_at=NOW)
 
 

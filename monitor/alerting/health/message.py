@@ -274,6 +274,23 @@ def history_back(since: datetime, now: datetime, *, channel: str) -> tuple[Paylo
     return edit, reply | {"title": title, "body": was, "type": "success"}  # of which Slack is sent nothing
 
 
+def on_demand_failed(
+    flow: str, error: str, now: datetime, *, channel: str, run: str, url: str | None, mention: str | None
+) -> Payload:
+    """The message that a flow which a person started (backfill, audit) failed; one for each ``run``."""
+    reason = escape(cut(redacted(error), 1_500))
+    top = f"Monitor: {clean(flow)} failed"
+    what = f":warning: {escape(clean(flow))}, which somebody started, failed at {moment(now)}."
+    means = (
+        "The schedules and the switch are not touched by it. "
+        "*Do now:* read the log of the run, fix what it names, and start it again."
+    )
+    return post_of(
+        channel, top, [f"{what} {means}", f"```{reason}```"], hashed("monitor", channel, flow, run),
+        footer=link(url, "the run") if url else "", push=f"{escape(top)}: {reason}", mention=mention,
+    )  # fmt: skip
+
+
 def redacted(text: str) -> str:
     """The text without secrets and unprintable characters."""
     return "".join(c for c in without_secrets(text) if c.isprintable() or c == "\n")

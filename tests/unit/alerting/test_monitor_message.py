@@ -57,6 +57,7 @@ def payloads(given: Told) -> list[dict[str, object]]:
             "calmon-watchdog", HOSTILE, NOON, NOON, channel="#c", mention=MENTION, repeat=timedelta(days=1), number=0,
             ttl_s=30,
         ),
+        message.on_demand_failed("calmon-backfill", HOSTILE, NOON, channel="#c", run="r", url=None, mention=MENTION),
     ]  # fmt: skip
 
 
@@ -88,6 +89,14 @@ def test_what_is_acknowledged_calls_nobody_and_says_who_has_it() -> None:
 
 def test_nothing_says_that_what_is_on_stays_on() -> None:
     assert not any("stays on" in as_read(payload) for payload in payloads(told(missing())))
+
+
+def test_two_hooks_of_one_run_make_one_message() -> None:
+    made = [
+        message.on_demand_failed("f", text, NOON, channel="#c", run=run, url=None, mention=None)["metadata"]
+        for text, run in (("crashed", "r1"), ("failed", "r1"), ("failed", "r2"))
+    ]
+    assert made[0] == made[1] != made[2]
 
 
 def test_every_reason_has_a_title_and_the_trouble_one_end() -> None:

@@ -53,15 +53,13 @@ def test_a_deployed_flow_exists_and_is_called_like_its_deployment(deployment: di
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=lambda d: d["name"])
-def test_every_scheduled_flow_reports_its_failure_and_its_crash_and_each_has_a_time_out(
-    deployment: dict[str, Any],
-) -> None:
-    from flows.hooks import report_monitor_failed
+def test_every_deployed_flow_reports_its_failure_and_its_crash_and_has_a_time_out(deployment: dict[str, Any]) -> None:
+    from flows.hooks import report_monitor_failed, report_run_failed
 
     flow = flow_of(deployment)
-    tells = [report_monitor_failed] if deployment.get("schedules") else []  # a person watches the others
-    assert list(flow.on_failure_hooks or []) == tells
-    assert list(flow.on_crashed_hooks or []) == tells
+    tells = report_monitor_failed if deployment.get("schedules") else report_run_failed
+    assert flow.on_failure_hooks == [tells]
+    assert flow.on_crashed_hooks == [tells]
     assert 0 < flow.timeout_seconds <= 6 * 3600
 
 
