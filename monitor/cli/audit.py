@@ -14,6 +14,7 @@ from monitor.config.model import Config
 from monitor.core.wording import clean, count_of
 from monitor.operations.audit import draw, plan, sheet_of
 from monitor.operations.import_audit import import_audit, rows_of_file
+from monitor.warehouse.audit_table import add_drawn, filled_rows
 
 audit_app = typer.Typer(no_args_is_help=True, help="Truth for what acts alone: how many items to check, and which.")
 cli.app.add_typer(audit_app, name="audit")
@@ -21,6 +22,9 @@ cli.app.add_typer(audit_app, name="audit")
 FallOption = Annotated[float, typer.Option(min=0.001, max=1.0, help="The fall of accuracy that must be seen.")]
 WeeksOption = Annotated[int, typer.Option(min=1, max=52, help="Within so many weeks.")]
 TotalOption = Annotated[int | None, typer.Option("--checks", min=1, help="Instead: so many checks a week in all.")]
+TableOption = Annotated[
+    str | None, typer.Option(help="Instead of a file: a table in the database of CALMON_AUDIT_URL.")
+]
 WeekOption = Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")]
 EachOption = Annotated[int | None, typer.Option(min=1, help="Instead of a plan: so many items of each label.")]
 
@@ -67,10 +71,11 @@ def _sources(config: Config, source: str | None, checks: int | None) -> list[str
 
 @audit_app.command(
     "draw",
-    epilog="Examples:  calmon audit draw --source tickets --out audit.csv",
+    epilog="Examples:  calmon audit draw --source tickets --out audit.csv  ·  calmon audit draw --table audit_sample",
 )
 def draw_command(
-    out: Annotated[Path, typer.Option(help="The CSV file: ids of items, no text.")],
+    out: Annotated[Path | None, typer.Option(help="The CSV file: ids of items, no text.")] = None,
+    table: TableOption = None,
     source: cli.SourceOption = None,
     fall: FallOption = 0.05,
     weeks: WeeksOption = 4,
@@ -82,41 +87,61 @@ def draw_command(
     """Draw the items of a week that people check, as many as planned, at random among those that act alone.
 
     The history keeps how many each stands for. People write the truth into the last column, and `calmon audit import`
-    reads it.
+    reads it. What is in the table already stays as it is.
     """
+    _one_place(out, table)
     with cli.monitor() as opened:
         window = cli.window_of(opened.config, "weekly", week)
         names = _sources(opened.config, source, checks)
         parts = (draw(opened, n, window, fall, weeks=weeks, total=checks, each=each, seed=seed) for n in names)
         drawn = [item for part in parts for item in part]
-    cli.write(out, sheet_of(drawn, window))
+        new = 0 if table is None else add_drawn(opened.settings, table, drawn, window)
+    if out is not None:
+        cli.write(out, sheet_of(drawn, window))
     known = sum(item.stated is not None for item in drawn)
+    where = out if table is None else f"{clean(table)} ({new:,} new)"
     cli.say(
-        f"{count_of(len(drawn), 'item')} of {window.name} written to {out}; the truth of {known:,} is known already."
+        f"{count_of(len(drawn), 'item')} of {window.name} written to {where}; the truth of {known:,} is known already."
     )
+
+
+def _one_place(file: Path | None, table: str | None) -> None:
+    if (file is None) == (table is None):
+        raise cli.fail("say one place: a CSV file, or a table with --table", cli.USAGE)
 
 
 @audit_app.command(
     "import",
-    epilog="Example:  calmon audit import audit.csv --source tickets",
+    epilog="Examples:  calmon audit import audit.csv --source tickets  ·  "
+    "calmon audit import --table audit_sample --source tickets",
 )
 def import_command(
-    file: Annotated[Path, typer.Argument(help="A CSV file with the columns item and truth, such as draw writes.")],
     source: Annotated[str, typer.Option(help="The source that the items were drawn of.")],
+    file: Annotated[
+        Path | None, typer.Argument(help="A CSV file with the columns item and truth, such as draw writes.")
+    ] = None,
+    table: TableOption = None,
 ) -> None:
     """Store what people found of drawn items; the next run judges their weeks by it.
 
     A truth is the true label (multilabel: 1 or 0); an empty one is not decided yet.
     """
+    _one_place(file, table)
     with cli.monitor(reads=False) as opened:
         cli.check_source(opened.config, source)
         try:
-            with file.open(encoding="utf-8-sig", newline="") as lines:
-                stored, undecided, refused = import_audit(opened, source, rows_of_file(lines))
+            if file is not None:
+                with file.open(encoding="utf-8-sig", newline="") as lines:
+                    stored, undecided, refused = import_audit(opened, source, rows_of_file(lines))
+            elif table is not None:
+                stored, undecided, refused = import_audit(opened, source, filled_rows(opened.settings, table, source))
         except (OSError, ValueError, csv.Error) as error:
             raise cli.fail(f"{file} cannot be imported: {error}") from error
     for place, why in refused:
         cli.warn(f"{clean(place)}: {why}")
-    cli.say(f"{count_of(stored, 'line')} stored, {undecided:,} not decided yet, {len(refused):,} refused.")
+    cli.say(
+        f"{count_of(stored, 'line' if table is None else 'row')} stored, {undecided:,} not decided yet, "
+        f"{len(refused):,} refused."
+    )
     if refused:
         raise typer.Exit(cli.FAILED)

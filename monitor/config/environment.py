@@ -14,6 +14,7 @@ PREFIX = "CALMON_"
 SECRETS = (
     "warehouse_url",
     "store_url",
+    "audit_url",
     "slack_bot_token",
     "slack_app_token",
     "heartbeat_url",

@@ -61,6 +61,7 @@ class Settings(BaseModel):
     warehouse_url: _Database = SecretStr("duckdb:///var/warehouse.duckdb")
     warehouse_timeout_s: Annotated[int, BeforeValidator(_seconds_of_a_day)] = 900
     store_url: _Database = SecretStr(STORE_URL)
+    audit_url: _Database | None = None
     config: Path = Path("alerts.yaml")
     public_url: _Web | None = None
     docs_url: _Web | None = None

@@ -8,7 +8,7 @@ from datetime import datetime
 from monitor.core.records import Window
 
 SHEET = ("source", "label", "item", "score", "week", "truth")
-"""The columns of the CSV file that people fill in."""
+"""The columns of what people fill in: a CSV file, or a table of their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
+from sqlalchemy import make_url
 from typer.testing import CliRunner, Result
 
 from monitor.cli import app
@@ -255,6 +257,62 @@ def test_what_nobody_checks_for_two_weeks_is_one_incident_until_people_do(audite
             assert "`calmon audit draw --source tickets --each 40 --out audit.csv`" in shown
         assert done.exit_code == 0, done.output
     assert [len(each) for each in open_ones] == [0, 1, 0]
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "duckdb", "postgresql"])
+def test_drawn_items_go_into_a_table_of_the_owner_and_what_people_wrote_there_stays(
+    audited: World, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if engine == "postgresql":
+        url = make_url(request.getfixturevalue("fresh_postgres_url")).set(drivername="postgresql+psycopg")
+        address, table = url.render_as_string(hide_password=False), "public.to_check"
+    else:
+        address, table = f"{engine}:///{tmp_path / 'people.db'}", "to_check"
+    monkeypatch.setenv("CALMON_AUDIT_URL", address)
+    week = WEEKS[8]
+    assert calmon(audited, "backfill", "--from", week, "--to", week).exit_code == 0
+    draw = ("audit", "draw", "--week", week, "--table", table, *SOURCE, "--each")
+    first = calmon(audited, *draw, "5")
+    assert first.exit_code == 0, first.output
+    assert f"15 items of {week} written to {table} (15 new)" in " ".join(first.stdout.split())
+    in_file = drawn_file(audited, tmp_path / "same.csv", week, "--each", "5", *SOURCE)
+    engine_of = sa.create_engine(address, poolclass=sa.NullPool)
+    with engine_of.begin() as connection:
+        read = [dict(row) for row in connection.execute(sa.text("SELECT * FROM to_check")).mappings()]
+        assert {tuple(row[name] for name in ("source", "label", "item", "week")) for row in read} == {
+            tuple(row[name] for name in ("source", "label", "item", "week")) for row in in_file
+        }
+        assert {row["truth"] for row in read} == {None}
+        assert sum(row["score"] for row in read) == pytest.approx(sum(float(row["score"]) for row in in_file))
+        connection.execute(sa.text("UPDATE to_check SET truth = '0' WHERE label = 'steady'"))
+        connection.execute(sa.text("UPDATE to_check SET truth = 'perhaps' WHERE label = 'rare'"))
+    again = calmon(audited, *draw, "8")
+    assert f"24 items of {week} written to {table} (9 new)" in " ".join(again.stdout.split())
+    done = calmon(audited, "audit", "import", "--table", table, *SOURCE)
+    assert done.exit_code == 1
+    assert "5 rows stored, 14 not decided yet, 5 refused." in " ".join(done.stdout.split())
+    assert all(line.startswith("item ") and "perhaps is neither" in line for line in done.stderr.splitlines())
+    with audited.opened() as opened:
+        wrong = [item for item in opened.store.audited("tickets") if item.outcome is not None]
+    assert [(item.label, item.outcome) for item in wrong] == [("steady", 0.0)] * 5
+
+
+@pytest.mark.parametrize(
+    ("address", "words", "code", "says"),
+    [
+        ("", ("--table", "to_check"), 1, "set CALMON_AUDIT_URL"),
+        ("sqlite:////nowhere/people.db", ("--table", "to_check"), 1, "unable to open database file"),
+        ("", (), 2, "say one place"),
+        ("", ("--table", "to_check", "--out", "x.csv"), 2, "say one place"),
+    ],
+)
+def test_what_cannot_be_written_to_a_table_says_why(
+    world: World, address: str, words: tuple[str, ...], code: int, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALMON_AUDIT_URL", address)
+    found = calmon(world, "audit", "draw", "--week", WEEKS[8], "--each", "5", *SOURCE, *words)
+    assert (found.exit_code, says in " ".join(found.output.split())) == (code, True), found.output
+    assert "Traceback" not in found.output
 
 
 def test_each_line_is_stored_or_said(audited: World, tmp_path: Path) -> None:

@@ -580,9 +580,16 @@ def test_the_items_that_people_check_are_drawn_by_a_flow(world: World, monkeypat
     frame = frame.assign(predicted_at=frame["resolved_at"], actual=frame["actual"].where(~acts))
     write_duckdb(world.folder / "waiting.duckdb", frame.assign(resolved_at=frame["resolved_at"].where(~acts)))
     monkeypatch.setenv("CALMON_WAREHOUSE_URL", f"duckdb:///{world.folder / 'waiting.duckdb'}")
-    drawn = draw_audit("tickets", str(out), WEEKS[8], each=5)
+    monkeypatch.setenv("CALMON_AUDIT_URL", f"sqlite:///{world.folder / 'people.sqlite'}")
+    drawn = draw_audit("tickets", str(out), WEEKS[8], each=5, table="to_check")
     lines = out.read_text("utf-8").splitlines()
     assert (len(lines), lines[0]) == (1 + drawn, "source,label,item,score,week,truth")
+    with closing(sqlite3.connect(world.folder / "people.sqlite")) as people:
+        assert people.execute("SELECT count(*), count(truth), min(week) FROM to_check").fetchone() == (
+            drawn,
+            0,
+            WEEKS[8],
+        )
     assert drawn == 5 * frame[acts & frame["item"].str.startswith(WEEKS[8])]["label"].nunique()
 
 

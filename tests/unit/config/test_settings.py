@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[3]
 FILLED = {
     "warehouse_url": "postgresql://calmon:hunter2@db/warehouse",
     "store_url": "postgresql://calmon:hunter2@db/history",
+    "audit_url": "postgresql://calmon:hunter2@db/people",
     "slack_bot_token": "xoxb-hunter2",
     "slack_app_token": "xapp-hunter2",
     "heartbeat_url": "https://example.com/ping/hunter2",
@@ -43,8 +44,8 @@ def test_an_empty_environment_gives_the_embedded_defaults() -> None:
     assert settings.slack_api_url == "https://slack.com/api/"
     others = (settings.public_url, settings.slack_bot_token, settings.slack_app_token, settings.api_tokens_file)
     heartbeats = (settings.heartbeat_url, settings.watchdog_heartbeat_url)
-    addresses = (*heartbeats, settings.gate_url)
-    assert (*others, *addresses, settings.gate_token) == (None,) * 8
+    addresses = (*heartbeats, settings.gate_url, settings.audit_url)
+    assert (*others, *addresses, settings.gate_token) == (None,) * 9
     assert settings.proxy_user_header is None
     assert settings.gate_ttl_s == 30
 

@@ -241,6 +241,7 @@ NEEDS = {
         "prefect_auth",
         "calmon_store_url",
         "calmon_warehouse_url",
+        "calmon_audit_url",
         "calmon_slack_bot_token",
         "calmon_apprise",
         "calmon_heartbeat_url",
