@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.cli import common as cli
-from monitor.cli.checks import CheckResult, Volume, check_places, exit_of, print_findings, print_volume
+from monitor.cli.checks import CheckResult, check_places, exit_of, print_findings
 from monitor.cli.demo import FOLDER
 from monitor.config.environment import database_address
 from monitor.config.load import parse_config
@@ -24,9 +25,8 @@ from monitor.config.relation import is_files, is_select, literal
 from monitor.config.settings import Settings, load_settings
 from monitor.context import utc_now
 from monitor.core.redaction import shown_address
-from monitor.core.wording import clean
+from monitor.core.wording import clean, count_of
 from monitor.evaluation.visible_changes import Typical, Visible, visible_changes
-from monitor.operations.describe_changes import lines_of
 from monitor.operations.describe_source import data_in_words
 from monitor.operations.open import open_monitor
 from monitor.operations.pin_baseline import plan
@@ -69,6 +69,10 @@ _IN_MEMORY = "duckdb://"
 _RENAME_IT = "give it another name there, or in a view or SELECT as relation"
 SEVERAL_ROWS = 1.5
 """From this many rows per item on, several rows of an item are no corrections."""
+TOO_SURE = 0.05
+"""Beyond the threshold of .05: the fault of 10 points, of which init says how many weeks it takes to be seen."""
+OF_ACTING = ("automated-overconfidence", "source-overconfidence")
+SHOWN_LABELS = 8
 GIVEN, EVERY = "confidence_in_prediction", "probability_of_label"
 
 
@@ -109,24 +113,26 @@ def init(
         typer.Option(min=0.0, max=1.0, help="The share of what acts alone that must be right, such as 0.95: a rule."),
     ] = None,
     channel: Annotated[str | None, typer.Option(help="Where alerts go: a Slack channel, such as #ml-alerts.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take what is recognised, or fail.")] = False,
 ) -> None:
     """Look at your table or file, propose how to read it, and write alerts.yaml and .env. Never overwrites."""
     with cli.plain_errors():
         if score_is not in (None, GIVEN, EVERY):
             raise cli.UsageError(f"--score-is {score_is}: it is {GIVEN} or {EVERY}")
+        ask = not yes and somebody_answers()
         config_path = _free(Path(os.environ.get("CALMON_CONFIG") or "alerts.yaml"))
-        address, there = _place(data)
+        address, there = _place(data, ask=ask)
         named = _named(column or [], date_format)
         with Warehouse.from_url(address, relations=[each for each in (relation, there, truth) if each]) as opened:
-            found = _found(opened, relation or there, truth, on, named)
+            found = _found(opened, relation or there, truth, on, named, ask=ask)
             name = source or _source_name(found.relation)
-            table = _table_of(opened, name, found, named, score_is)
-            _show_columns(table)
-            begun = _begun(opened, name, table, timezone, _Answers(automate_at, must_be_right, channel or None))
+            table = _table_of(opened, name, found, named, score_is, ask=ask)
+            _show_columns(table)  # before the questions that follow from them
+            answers = _Answers(automate_at, must_be_right, channel)
+            begun = _begun(opened, name, table, timezone, answers, ask=ask)
         _print_answers(table, begun)
         if begun.typical is not None:
-            lines = lines_of(begun.visible, begun.typical, begun.config)
-            print_volume(Volume(name, begun.typical.window.name, *lines))
+            _print_sight(begun.config, begun.typical, begun.visible)
         settings = _write(config_path, begun.text, address)
         findings = check_places(settings, begun.config, None)
         _show_findings(findings)
@@ -134,6 +140,11 @@ def init(
         if failed is not None:
             raise failed
         _next(settings, begun.weeks)
+
+
+def somebody_answers() -> bool:
+    """Whether a person sits at a terminal; elsewhere every question takes its default, which is said."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,11 +203,16 @@ def _free(path: Path) -> Path:
     return path
 
 
-def _place(data: str | None) -> _Place:
-    known = data or os.environ.get("CALMON_WAREHOUSE_URL")
-    if not known:
-        raise cli.UsageError("where are the data? Give an address or a file: calmon init tickets.csv")
-    return _place_of(known)
+def _place(data: str | None, *, ask: bool) -> _Place:
+    known = os.environ.get("CALMON_WAREHOUSE_URL") or None
+    if data is None and (known is None or ask):
+        if not ask:
+            raise cli.UsageError("where are the data? Give an address or a file: calmon init tickets.csv")
+        try:
+            data = typer.prompt("Where are the data (an address, a file, or a folder)?", default=known)
+        except typer.Abort:  # nobody is there to answer
+            raise cli.UsageError("no answer: give an address or a file, such as calmon init tickets.csv") from None
+    return _place_of(data or known or "")
 
 
 def _place_of(text: str) -> _Place:
@@ -258,37 +274,46 @@ def _named(columns: list[str], date_format: str | None) -> dict[str, str]:
 
 
 def _found(
-    warehouse: Warehouse, relation: str | None, truth: str | None, on: str | None, named: Mapping[str, str]
+    warehouse: Warehouse, relation: str | None, truth: str | None, on: str | None, named: dict[str, str], *, ask: bool
 ) -> Found:
     """The table to read, and the table of truths where that is another one."""
     if relation is None:
-        table = _table(warehouse, named)
+        table = _table(warehouse, named, ask=ask)
         relation, truth = table.relation, truth or table.truth
     columns, files = warehouse.samples(relation), is_files(relation)
     if truth is None and lacks_truth(propose(columns, named, files=files)):
         beside = _beside(relation) if files else warehouse.tables()
-        truth = _truth(truths_elsewhere(warehouse, relation, beside, named, files=files))
+        truth = _truth(truths_elsewhere(warehouse, relation, beside, named, files=files), ask=ask)
     return Found(relation) if truth is None else Found(relation, truth, _keys(columns, warehouse.samples(truth), on))
 
 
-def _table(warehouse: Warehouse, named: Mapping[str, str]) -> Found:
-    """The only table, or the only one that is recognised."""
+def _table(warehouse: Warehouse, named: dict[str, str], *, ask: bool) -> Found:
+    """The only table, or the only one that is recognised; else the one that a person chooses."""
     tables = warehouse.tables()
     if not tables:
         raise cli.UsageError("the warehouse has no table that can be read: grant SELECT, or give --relation")
     found = [Found(tables[0])] if len(tables) == 1 else recognised(warehouse, tables, named)
-    if len(found) != 1:
+    usual = found[0] if len(found) == 1 else None
+    if ask and len(tables) > 1:
+        enter = "" if usual is None else f" (Enter: {usual})"
+        chosen = _chosen(f"Which table?{enter}", tables, usual=None if usual is None else usual.relation)
+        return usual if usual is not None and chosen == usual.relation else Found(chosen)
+    if usual is None:
         raise cli.UsageError(f"which table? Give --relation with one of: {', '.join(tables)}")
-    return found[0]
+    return usual
 
 
-def _truth(found: Sequence[Found]) -> str | None:
-    """The table of truths of some predictions, where there is one."""
-    if len(found) > 1:
+def _truth(found: Sequence[Found], *, ask: bool) -> str | None:
+    """The table of truths of some predictions, where there is one; of several, a person says which."""
+    if len(found) < 2:
+        taken = found[0] if found and (not ask or _confirmed(f"Read {found[0]}?", default=True)) else None
+        return None if taken is None else taken.truth
+    if not ask:
         raise cli.UsageError(
-            f"where is what came true? Give --truth with one of: {', '.join(str(each.truth) for each in found)}"
+            f"where is what came true? Give --truth with one of: {', '.join(str(f.truth) for f in found)}"
         )
-    return found[0].truth if found else None
+    by_words = {str(each): each.truth for each in found}
+    return by_words[_chosen(f"{found[0].relation} does not say what came true. Where is it?", list(by_words))]
 
 
 def _beside(relation: str) -> list[str]:
@@ -314,18 +339,33 @@ def _keys(predictions: Sequence[ColumnSample], truths: Sequence[ColumnSample], o
     return found
 
 
-def _table_of(warehouse: Warehouse, name: str, found: Found, named: Mapping[str, str], score_is: str | None) -> _Table:
+def _chosen(question: str, choices: list[str], usual: str | None = None) -> str:
+    """A person's choice, given by its number or its text, or the usual one."""
+    for number, choice in enumerate(choices, 1):
+        cli.say(f"  {number:>3}  {choice}")
+    while True:
+        answer = str(typer.prompt(question, default=usual, show_default=False)).strip()
+        if answer.isdigit() and 1 <= int(answer) <= len(choices):
+            return choices[int(answer) - 1]
+        if answer in choices:
+            return answer
+        cli.say(f"write a number from 1 to {len(choices)}")
+
+
+def _table_of(
+    warehouse: Warehouse, name: str, found: Found, named: dict[str, str], score_is: str | None, *, ask: bool
+) -> _Table:
     """How a table is read: from its first rows, then from what all rows show, then from what a score is of."""
     files, columns = is_files(found.relation), warehouse.samples(found.relation)
     if found.truth is not None:
         columns = with_truth(columns, warehouse.samples(found.truth))
     elif warehouse.engine in ENGINES and not files:
-        select = _reading_text(warehouse.engine, found.relation, columns, named)
+        select = _reading_text(warehouse.engine, found.relation, columns, named, ask=ask)
         if select is not None:
             cli.say("text is read as numbers and dates, by the SELECT that is relation in alerts.yaml")
             found, columns = replace(found, relation=select), warehouse.samples(select)
     numbers = is_files(found.relation, csv=False)
-    read = partial(_proposal, columns, named, files=files, numbers=numbers)
+    read = partial(_proposal, columns, named, files=files, numbers=numbers, ask=ask)
     table = _Table(found, columns, read(Seen()), None)
     survey = _survey(warehouse, name, found.relation, table.settings)
     if survey is None:
@@ -335,29 +375,49 @@ def _table_of(warehouse: Warehouse, name: str, found: Found, named: Mapping[str,
     table = _Table(found, columns, read(seen), survey)
     if not table.could_be_given:
         return table
-    is_given = survey.least is not None and survey.least >= 0.5  # as the score of a label that was given is
-    of_what = score_is or (GIVEN if is_given else EVERY)
+    of_what = score_is or _of_what(survey, ask=ask)
     return replace(table, proposal=read(replace(seen, given=of_what == GIVEN)))
 
 
-def _reading_text(engine: str, relation: str, columns: Sequence[ColumnSample], named: Mapping[str, str]) -> str | None:
+def _reading_text(
+    engine: str, relation: str, columns: Sequence[ColumnSample], named: dict[str, str], *, ask: bool
+) -> str | None:
     """The SELECT by which what is text is read as numbers and dates; None where nothing is, or nothing can be said."""
     seen = Seen(waiting=True)  # then also the date of the prediction is known
     found = propose(columns, named, files=True, numbers=True, seen=seen)
     if isinstance(found, Unclear) and found.missing == "date_format":
-        found = _proposal(columns, named, seen, files=True, numbers=True)
+        found = _proposal(columns, named, seen, files=True, ask=ask, numbers=True)
     return reading_text(relation, columns, found.settings, engine) if isinstance(found, Proposal) else None
 
 
+def _of_what(survey: Survey, *, ask: bool) -> str:
+    """What a score is of where nothing in the table says it: a label that was given has a score of one half or more."""
+    usual = GIVEN if survey.least is not None and survey.least >= 0.5 else EVERY
+    if not ask:
+        return usual
+    least = "no row" if survey.least is None else f"the least score is {survey.least:g}"
+    rows = f"{survey.rows:,} rows of {survey.items:,} items and {survey.labels:,} labels, {least}"
+    choices = {
+        "of the label that was given: each row is a decision": GIVEN,
+        "of each label, whether it was given or not: a low score is a no": EVERY,
+    }
+    words = list(choices)
+    enter = list(choices.values()).index(usual)
+    return choices[_chosen(f"What is the score of? ({rows}; Enter: {enter + 1})", words, usual=words[enter])]
+
+
 def _proposal(
-    columns: Sequence[ColumnSample], named: Mapping[str, str], seen: Seen, *, files: bool, numbers: bool
+    columns: Sequence[ColumnSample], named: dict[str, str], seen: Seen, *, files: bool, ask: bool, numbers: bool
 ) -> Proposal:
-    """How to read the columns. Raises UsageError with all that is unclear, so that one command can answer it.
+    """How to read the columns; what is unclear is asked for, or all of it is said, so that one command can answer it.
 
     That is the first, and what would be unclear after any answer to it.
     """
     given, unclear = dict(named), list[Unclear]()
     while isinstance(found := propose(columns, given, files=files, seen=seen, numbers=numbers), Unclear):
+        if ask and found.candidates and found.missing not in given:
+            named[found.missing] = given[found.missing] = _chosen(found.question, list(found.candidates))
+            continue
         unclear.append(found)
         if not found.candidates or found.missing in given:
             break
@@ -400,14 +460,13 @@ def _survey(warehouse: Warehouse, name: str, relation: str, settings: Mapping[st
         return None
 
 
-def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answers: _Answers) -> _Begun:
+def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answers: _Answers, *, ask: bool) -> _Begun:
     """alerts.yaml with rules and numbers that fit the present rows, and the weeks to pin and to judge."""
     starter = partial(starter_config, name, table.found.relation, timezone=timezone)
     first, now = parse_config(starter(settings=table.settings)), utc_now()
     weeks = Weeks((), ()) if table.survey is None else weeks_of(table.survey, now, first.zone)
     typical = typical_of(warehouse, name, first, weeks.every, now=now)
-    if answers.automate_at is None:
-        answers = replace(answers, automate_at=usual_threshold(acting_of(typical)))
+    answers = _asked(answers, typical, ask=ask)
     written = partial(
         starter,
         settings={**table.settings, "automate_at": answers.automate_at},
@@ -428,9 +487,42 @@ def _begun(warehouse: Warehouse, name: str, table: _Table, timezone: str, answer
     return _Begun(text, parse_config(text), weeks, typical, answers, visible)
 
 
+def _asked(answers: _Answers, typical: Typical | None, *, ask: bool) -> _Answers:
+    """The answers, with those of a person, or the usual ones, for what no option gives."""
+    acting = acting_of(typical)
+    at, floor, channel = answers.automate_at, answers.must_be_right, answers.channel
+    if at is None:
+        at = usual_threshold(acting)
+        if ask:
+            for each in acting:
+                cli.say(f"  from {_score(each.at):4} on: {_acts(each)}")
+            at = _number("From which score does the classifier act alone?", at) or 0.0
+    if floor is None and ask:
+        right = _today(acting_of(typical, at=[at]))
+        floor = _number(f"Which share of that must be right ({right}; Enter: no rule on it)?", None)
+    if channel is None and ask:
+        channel = typer.prompt("Which Slack channel gets alerts (Enter: none yet)?", default="", show_default=False)
+    return _Answers(at, floor, channel or None)
+
+
 def _today(acting: Sequence[Acting], unknown: str = "") -> str:
     """How much of what acts alone from a score is right now."""
     return f"today {acting[0].right:.1%}" if acting else unknown or "no row acts today"
+
+
+def _number(question: str, usual: float | None) -> float | None:
+    """A share that a person writes as .95, 0,95, 95 or 95%; the usual one where nothing is written."""
+    while True:
+        shown = "" if usual is None else _score(usual)
+        answer = str(typer.prompt(question, default=shown, show_default=bool(shown))).strip()
+        try:
+            number = float(answer.rstrip("% ").replace(",", ".")) if answer else usual
+        except ValueError:
+            number = -1.0
+        number = number / 100 if number is not None and number > 1 else number
+        if number is None or 0 <= number <= 1:
+            return number
+        cli.say("write a share, such as .95 or 95%")
 
 
 def _score(at: float) -> str:
@@ -496,6 +588,36 @@ def _print_answers(table: _Table, begun: _Begun) -> None:
     cli.print_table(("answered", "", "another answer"), rows)
 
 
+def _print_sight(config: Config, typical: Typical, visible: Sequence[Visible]) -> None:
+    """Of each label what acts alone, and what can be seen of it: at the soonest, and in how many weeks 10 points."""
+    (name,) = config.sources
+    rules = [rule for rule in config.rules if rule.id in OF_ACTING]
+    at_once = {each.subject.label: each for each in visible if each.rule.id in OF_ACTING}
+    later = {each.subject.label: each for each in visible_changes(name, config, typical, TOO_SURE, rules)}
+    labels = sorted(typical.labels, key=lambda each: (each is None, -typical.labels[each].rows))
+    skipped = set(labels[SHOWN_LABELS - 3 : -3] if len(labels) > SHOWN_LABELS + 1 else ())
+    rows = []
+    for label in (each for each in labels if each not in skipped):
+        acting = acting_of(typical, label, [config.sources[name].automate_at])
+        acts = (f"{acting[0].weekly:,.0f}", f"{acting[0].right:.1%}") if acting else ("0", "")
+        volume = f"{typical.labels[label].rows / typical.weeks:,.0f}"
+        called = "(all labels)" if label is None else label
+        rows.append((called, volume, *acts, _points(at_once.get(label)), _weeks(later.get(label))))
+    if skipped:
+        rows.insert(SHOWN_LABELS - 3, (f"… {len(skipped)} more", "", "", "", "", ""))
+    cli.print_table(("label", "rows a week", "act alone", "right", "seen: too sure by", "by 10 points: in"), rows)
+
+
+def _points(visible: Visible | None) -> str:
+    if visible is None or visible.windows is None or visible.detectable is None or visible.out_of_reach:
+        return "never"
+    return f"{100 * (visible.rule.threshold + visible.detectable):.0f} points, in {count_of(visible.windows, 'week')}"
+
+
+def _weeks(visible: Visible | None) -> str:
+    return "over a year" if visible is None or visible.windows is None else count_of(visible.windows, "week")
+
+
 def _show_findings(findings: Sequence[CheckResult]) -> None:
     """What is wrong, and what contradicts the data; `calmon check` has the rest."""
     wrong = [each for each in findings if each.state in ("failed", "wrong")]
@@ -534,6 +656,14 @@ def _next(settings: Settings, weeks: Weeks) -> None:
     """Print what to do next."""
     for words, why in _steps(weeks, _pin_words(settings, weeks) if weeks.baseline else []):
         cli.print_next(" ".join(["calmon", *words]), why, settings)
+
+
+def _confirmed(question: str, *, default: bool = False) -> bool:
+    """Whether a person says yes; False where nobody answers."""
+    try:
+        return typer.confirm(question, default=default)
+    except typer.Abort:
+        return False
 
 
 def _pin_words(settings: Settings, weeks: Weeks) -> list[str]:

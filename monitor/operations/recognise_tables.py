@@ -28,6 +28,12 @@ class Found:
     truth: str | None = None
     on: Mapping[str, str] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        if self.truth is None:
+            return self.relation
+        joined = ", ".join(f"{mine} = {its}" for mine, its in self.on.items()) or "joined by what?"
+        return f"{self.relation}, with what came true in {self.truth} ({joined})"
+
 
 def recognised(warehouse: Warehouse, tables: Sequence[str], given: Mapping[str, str]) -> list[Found]:
     """The tables that can be read alone; if there is none, the pairs of predictions and truths."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
 import duckdb
@@ -223,7 +224,7 @@ def test_dates_that_a_database_cannot_read_are_made_in_a_select(folder: Path) ->
     written(folder / "t.csv", [row | {"resolved_at": "Nov 17th"} for row in single()])
     with duckdb.connect(str(folder / "w.duckdb")) as connection:
         connection.execute("CREATE TABLE t AS SELECT * FROM read_csv('t.csv', all_varchar = true)")
-    found = calmon("init", "w.duckdb").stderr
+    found = calmon("init", "w.duckdb", "--yes").stderr
     assert "values like Nov 17th: if these are dates, make dates of them in a SELECT, and give --relation" in found
     assert "--date-format" not in found
 
@@ -265,13 +266,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def calmon(*words: str, **environment: str) -> Result:
-    return CliRunner(env={"COLUMNS": "200", **environment}).invoke(app, list(words))
+def calmon(*words: str, said: str | None = None, **environment: str) -> Result:
+    """The command, at a terminal where a person says something."""
+    with patch("monitor.cli.init.somebody_answers", lambda: said is not None):
+        return CliRunner(env={"COLUMNS": "200", **environment}).invoke(app, list(words), input=said)
 
 
 def test_a_csv_file_becomes_a_configuration_that_check_accepts(folder: Path) -> None:
     written(folder / "tickets.csv", single())
-    found = calmon("init", "tickets.csv")
+    found = calmon("init", "tickets.csv", "--yes")
     assert found.exit_code == 0, found.output
     assert "tickets.csv: 200 rows, 3 labels" in found.stdout
     assert "; one row an item" in found.stdout
@@ -286,14 +289,14 @@ def test_the_column_that_orders_the_predictions_of_an_item_is_said_to_be_read(fo
     hour = {"scored_at": lambda row: f"2026-11-16 {8 + (row['predicted_label'] == 'other')}:00:00"}
     again = [*single(), *(row | {"predicted_label": "other"} for row in single(3))]
     written(folder / "tickets.csv", renamed(again, {}, **hour))
-    found = calmon("init", "tickets.csv")
+    found = calmon("init", "tickets.csv", "--yes")
     assert ["scored_at", "latest_by"] in [line.split()[:2] for line in found.stdout.splitlines()]
 
 
 def test_columns_that_are_read_for_their_name_are_said_to_be_read(folder: Path) -> None:
     more = {"Weight": lambda row: 2 + len(row["ticket_id"]), "cluster": lambda row: row["ticket_id"]}
     written(folder / "parcels.csv", renamed(single(), {}, **more))
-    found = calmon("init", "parcels.csv")
+    found = calmon("init", "parcels.csv", "--yes")
     assert found.exit_code == 0, found.output
     table = [line.split()[:2] for line in found.stdout.splitlines()]
     assert ["Weight", "weight"] in table
@@ -313,7 +316,7 @@ def test_the_printed_commands_judge_each_week_after_the_baseline_once_the_last_o
         for number, row in enumerate(single(8 * 80))
     ]
     written(folder / "tickets.csv", eleven_weeks)
-    found = calmon("init", "tickets.csv")
+    found = calmon("init", "tickets.csv", "--yes")
     steps = [line.partition("    # ")[0].split()[2:] for line in found.stdout.splitlines() if line.startswith("next:")]
     assert [step[0] for step in steps] == ["baseline", "backfill", "run"]
     pin, backfill, run = steps
@@ -335,7 +338,7 @@ def following(week: str, more: tuple[int, ...]) -> list[str]:
 def test_nothing_is_ever_overwritten(folder: Path) -> None:
     written(folder / "tickets.csv", single())
     (folder / "alerts.yaml").write_text("mine", encoding="utf-8")
-    found = calmon("init", "tickets.csv")
+    found = calmon("init", "tickets.csv", "--yes")
     assert found.exit_code == 2
     assert "alerts.yaml is there, and init never overwrites" in found.stderr
     assert (folder / "alerts.yaml").read_text("utf-8") == "mine"
@@ -344,36 +347,36 @@ def test_nothing_is_ever_overwritten(folder: Path) -> None:
     address = f"duckdb:///{folder}/w.duckdb"
     with duckdb.connect(str(folder / "w.duckdb")) as connection:
         connection.execute("CREATE TABLE tickets AS SELECT * FROM read_csv('tickets.csv')")
-    found = calmon("init", address)
+    found = calmon("init", address, "--yes")
     assert found.exit_code == 0, found.output
     assert ".env is there and stays as it is" in found.stdout
     assert (folder / ".env").read_text("utf-8") == "MINE=1\n"
 
 
-def test_a_database_is_searched_for_its_tables_and_its_address_goes_into_env(folder: Path) -> None:
+def test_a_database_is_asked_for_its_tables_and_its_address_goes_into_env(folder: Path) -> None:
     written(folder / "tickets.csv", single())
     with duckdb.connect(str(folder / "w.duckdb")) as connection:
         connection.execute("CREATE TABLE tickets AS SELECT * FROM read_csv('tickets.csv')")
         connection.execute('CREATE VIEW "Other View" AS SELECT 1 AS a')
         connection.execute("CREATE SCHEMA marts; CREATE TABLE marts.more AS SELECT * FROM tickets")
-    several = calmon("init", "w.duckdb")
+    several = calmon("init", "w.duckdb", "--yes")
     assert several.exit_code == 2
     assert 'Give --relation with one of: "Other View", marts.more, tickets' in several.stderr
-    found = calmon("init", "w.duckdb", "--relation", "tickets", "--source", "mail")
+    found = calmon("init", "w.duckdb", "--relation", "tickets", "--source", "mail", "--yes")
     assert found.exit_code == 0, found.output
     assert "CALMON_WAREHOUSE_URL='duckdb:///w.duckdb'" in (folder / ".env").read_text("utf-8")
     assert (folder / ".env").stat().st_mode & 0o777 == 0o600
     assert list(load_config(folder / "alerts.yaml").sources) == ["mail"]
 
 
-def test_answers_are_in_the_file(folder: Path) -> None:
+def test_a_question_is_answered_by_a_number_and_the_answers_are_in_the_file(folder: Path) -> None:
     written(folder / "tickets.csv", UNCLEAR["two scores of unknown names"][0])
-    unclear = calmon("init", "tickets.csv")
-    assert "which column is the score" in unclear.stderr
+    stopped = calmon("init", "tickets.csv", said="1\n")
+    assert stopped.exit_code == 1, stopped.output
     assert not (folder / "alerts.yaml").exists()
-    answers = ("--column", "confidence=a", "--automate-at", ".7", "--must-be-right", ".9", "--channel", "#ml-alerts")
-    found = calmon("init", "tickets.csv", *answers)
+    found = calmon("init", said="tickets.csv\nnine\n1\nhigh\n.7\n90%\n#ml-alerts\n")
     assert found.exit_code == 0, found.output
+    assert "which column is the score" in found.stdout
     config = load_config(folder / "alerts.yaml")
     assert config.sources["tickets"].columns["confidence"] == "a"
     assert config.sources["tickets"].automate_at == 0.7
@@ -399,10 +402,15 @@ def test_rows_without_a_score_below_one_half_are_labels_that_were_given(folder: 
     assert load_config(folder / "alerts.yaml").sources["tags"].kind == "single_label"
     assert "the label that was given" in found.stdout
     assert "--score-is probability_of_label" in found.stdout  # and what to give where that is wrong
-    (folder / "alerts.yaml").unlink()
-    again = calmon("init", "tags.csv", "--column", "item=message", "--score-is", "probability_of_label")
-    assert again.exit_code == 0, again.output
-    assert load_config(folder / "alerts.yaml").sources["tags"].kind == "multilabel"
+    for more, kind, said in (
+        (["--score-is", "probability_of_label"], "multilabel", None),
+        ([], "multilabel", "2\n\n\n\n"),
+        ([], "single_label", "\n\n\n\n"),
+    ):
+        (folder / "alerts.yaml").unlink()
+        again = calmon("init", "tags.csv", "--column", "item=message", *more, said=said)
+        assert again.exit_code == 0, again.output
+        assert load_config(folder / "alerts.yaml").sources["tags"].kind == kind
     (folder / "alerts.yaml").unlink()
     written(folder / "low.csv", tags(lowest=0.1))
     assert calmon("init", "low.csv", "--column", "item=message").exit_code == 0
@@ -452,13 +460,13 @@ def test_the_folder_of_the_demo_says_where_to_begin(folder: Path, monkeypatch: p
     assert "this is the folder of calmon demo" in found.stderr
 
 
-def test_what_is_unclear_is_an_error_that_says_what_to_give(folder: Path) -> None:
+def test_without_answers_a_question_is_an_error_that_says_what_to_give(folder: Path) -> None:
     written(folder / "tickets.csv", UNCLEAR["no truth"][0])
-    found = calmon("init", "tickets.csv")
+    found = calmon("init", "tickets.csv", "--yes")
     assert found.exit_code == 2
     assert "Give --column true_label=NAME, or actual=NAME for yes and no; it could be:" in found.stderr
     assert "if another table says it: --truth TABLE" in found.stderr
-    wrong = calmon("init", "tickets.csv", "--column", "score=nothing")
+    wrong = calmon("init", "tickets.csv", "--yes", "--column", "score=nothing")
     assert wrong.exit_code == 2
     assert "there is no column nothing. Give --column score=NAME; it could be: " in wrong.stderr
 
@@ -466,7 +474,7 @@ def test_what_is_unclear_is_an_error_that_says_what_to_give(folder: Path) -> Non
 def test_a_column_that_init_does_not_know_is_refused_and_not_ignored(folder: Path) -> None:
     written(folder / "tickets.csv", single())
     for name in ("id", "cluster"):
-        found = calmon("init", "tickets.csv", "--column", f"{name}=ticket_id")
+        found = calmon("init", "tickets.csv", "--yes", "--column", f"{name}=ticket_id")
         assert found.exit_code == 2
         assert f"init knows no {name}; before the = it is one of item, label, score, true_label" in found.stderr
     assert not (folder / "alerts.yaml").exists()
@@ -490,7 +498,7 @@ def test_a_column_that_init_does_not_know_is_refused_and_not_ignored(folder: Pat
 def test_no_place_is_a_traceback(given: str, folder: Path) -> None:
     (folder / "empty").mkdir()
     (folder / "text.txt").write_text("no database", encoding="utf-8")
-    found = calmon("init", given)
+    found = calmon("init", given, "--yes")
     assert found.exit_code in (1, 2), found.output
     assert found.stderr.startswith("error: ")
     assert "Traceback" not in found.output
@@ -500,7 +508,7 @@ def test_no_place_is_a_traceback(given: str, folder: Path) -> None:
 @pytest.mark.parametrize("name", ["tickets.xlsx", "tickets.csv.bz2"])
 def test_a_file_of_another_kind_says_what_can_be_read(name: str, folder: Path) -> None:
     (folder / name).write_bytes(b"PK or {} or anything else")
-    found = calmon("init", name)
+    found = calmon("init", name, "--yes")
     assert found.exit_code == 2
     assert f"error: {name} is no file of CSV, Parquet or JSON, and no database of DuckDB or SQLite" in found.stderr
 
@@ -510,7 +518,7 @@ def test_json_is_read_by_a_select_whose_address_goes_into_env(name: str, folder:
     written(folder / "t.csv", single())
     path = f"{folder}/{name}".replace("'", "''")
     duckdb.sql(f"COPY (SELECT * FROM read_csv('{folder}/t.csv')) TO '{path}' (FORMAT json)")
-    found = calmon("init", name)
+    found = calmon("init", name, "--yes")
     assert found.exit_code == 0, found.output
     assert "CALMON_WAREHOUSE_URL='duckdb://'" in (folder / ".env").read_text("utf-8")
     (source,) = load_config(folder / "alerts.yaml").sources
@@ -521,7 +529,7 @@ def test_json_is_read_by_a_select_whose_address_goes_into_env(name: str, folder:
 
 def test_an_empty_table_is_said_to_be_empty(folder: Path) -> None:
     (folder / "t.csv").write_text("item,label,score,actual,resolved_at\n", encoding="utf-8")
-    found = calmon("init", "t.csv")
+    found = calmon("init", "t.csv", "--yes")
     assert found.exit_code == 2
     assert "there is no row" in found.stderr
 
@@ -533,7 +541,7 @@ def test_a_folder_of_parquet_files_is_read_as_one(folder: Path) -> None:
         duckdb.sql(
             f"COPY (SELECT * FROM read_csv('{folder}/t.csv') WHERE hash(ticket_id) % 2 = {int(region == 'eu')}) TO '{folder}/data/region={region}/a.parquet'"
         )
-    found = calmon("init", "data")
+    found = calmon("init", "data", "--yes")
     assert found.exit_code == 0, found.output
     source = load_config(folder / "alerts.yaml").sources
     assert [each.relation for each in source.values()] == ["data/**/*.parquet"]
@@ -557,7 +565,7 @@ def two_tables(folder: Path) -> None:
 
 def test_predictions_and_resolutions_apart_are_joined_by_the_column_that_both_have(folder: Path) -> None:
     two_tables(folder)
-    found = calmon("init", "predictions.csv", "--truth", "resolutions.csv")
+    found = calmon("init", "predictions.csv", "--truth", "resolutions.csv", "--yes")
     assert found.exit_code == 0, found.output
     source = load_config(folder / "alerts.yaml").sources["predictions"]
     assert source.truth is not None
@@ -569,11 +577,15 @@ def test_predictions_and_resolutions_apart_are_joined_by_the_column_that_both_ha
 def test_the_second_table_is_found_beside_the_first_one(folder: Path) -> None:
     two_tables(folder)
     written(folder / "other.csv", [{"ticket_id": f"x{number}", "note": "bla"} for number in range(30)])
-    found = calmon("init", "predictions.csv")
+    found = calmon("init", "predictions.csv", "--yes")
     assert found.exit_code == 0, found.output
     source = load_config(folder / "alerts.yaml").sources["predictions"]
     assert source.truth is not None
     assert (source.truth.relation, dict(source.truth.on)) == ("resolutions.csv", {"ticket_id": "ticket_id"})
+    (folder / "alerts.yaml").unlink()
+    asked = calmon("init", "predictions.csv", said="y\n\n\n\n")
+    assert "Read predictions.csv, with what came true in resolutions.csv (ticket_id = ticket_id)?" in asked.stdout
+    assert load_config(folder / "alerts.yaml").sources["predictions"].truth == source.truth
 
 
 def test_of_a_database_the_two_tables_are_found_by_what_they_hold(folder: Path) -> None:
@@ -583,7 +595,7 @@ def test_of_a_database_the_two_tables_are_found_by_what_they_hold(folder: Path) 
         rows = "SELECT ticket_id AS ticket, category, closed_at + INTERVAL 1 DAY AS closed_at FROM"
         connection.execute(f"CREATE SCHEMA crm; CREATE TABLE crm.raw AS {rows} read_csv('resolutions.csv')")
         connection.execute("CREATE TABLE staff AS SELECT 1 AS id")
-    found = calmon("init", "w.duckdb")
+    found = calmon("init", "w.duckdb", "--yes")
     assert found.exit_code == 0, found.output
     source = load_config(folder / "alerts.yaml").sources["scored"]
     assert source.truth is not None
@@ -593,7 +605,7 @@ def test_of_a_database_the_two_tables_are_found_by_what_they_hold(folder: Path) 
     (folder / "alerts.yaml").unlink()
     with duckdb.connect(str(folder / "w.duckdb")) as connection:
         connection.execute("CREATE VIEW crm.outcomes AS SELECT * FROM crm.raw")
-    several = calmon("init", "w.duckdb", "--relation", "scored")
+    several = calmon("init", "w.duckdb", "--relation", "scored", "--yes")
     assert "where is what came true? Give --truth with one of: crm.outcomes, crm.raw" in several.stderr
 
 
@@ -605,7 +617,7 @@ def test_only_one_table_that_can_be_read_is_taken(folder: Path) -> None:
         connection.execute(
             "DROP VIEW tickets; CREATE TABLE gone (x INT); CREATE VIEW v AS SELECT * FROM gone; DROP TABLE gone"
         )
-    found = calmon("init", "w.duckdb")
+    found = calmon("init", "w.duckdb", "--yes")
     assert found.exit_code == 0, found.output
     assert list(load_config(folder / "alerts.yaml").sources) == ["a"]
 
@@ -618,10 +630,10 @@ def test_two_tables_that_share_but_a_counter_are_not_joined_by_it(folder: Path) 
             own = ", ticket_id" if name == "predictions" else ", split_part(ticket_id, '-', 2)::INT + 900 AS ref"
             connection.execute(f"CREATE TABLE {name} AS SELECT {numbered}{own} FROM read_csv('{name}.csv')")
     for more in ((), ("--relation", "predictions"), ("--truth", "resolutions", "--relation", "predictions")):
-        unclear = calmon("init", "w.duckdb", *more)
+        unclear = calmon("init", "w.duckdb", *more, "--yes")
         assert unclear.exit_code == 2, more
         assert "joined? Give --on COLUMN, or --on theirs=its; both have: id; the truth's are: id, cat" in unclear.stderr
-    said = calmon("init", "w.duckdb", "--on", "id")  # a person may know better
+    said = calmon("init", "w.duckdb", "--on", "id", "--yes")  # a person may know better
     assert said.exit_code == 0, said.output
     truth = load_config(folder / "alerts.yaml").sources["predictions"].truth
     assert truth is not None
@@ -657,7 +669,7 @@ def test_numbers_and_dates_that_are_german_text_are_read(
             table.create(connection)
             connection.execute(table.insert(), rows)
         engine.dispose()
-    found = calmon("init", place)
+    found = calmon("init", place, "--yes")
     assert found.exit_code == 0, found.output
     (source,) = load_config(folder / "alerts.yaml").sources.values()
     form = "%d.%m.%Y %H:%M"
@@ -670,7 +682,7 @@ def test_numbers_and_dates_that_are_german_text_are_read(
     for row in plain_rows[::10]:
         row |= {"true_label": "", "resolved_at": ""}
     written(folder / "plain.csv", plain_rows)
-    plain = calmon("init", "plain.csv").stdout
+    plain = calmon("init", "plain.csv", "--yes").stdout
     (acts,) = (line for line in plain.splitlines() if "acts alone from" in line)
     assert acts.removesuffix(" ") in found.stdout
 
@@ -684,13 +696,13 @@ def test_two_tables_without_a_shared_column_need_to_know_by_which_they_are_joine
             for row in single()
         ],
     )  # fmt: skip
-    unclear = calmon("init", "predictions.csv", "--truth", "resolutions.csv")
+    unclear = calmon("init", "predictions.csv", "--truth", "resolutions.csv", "--yes")
     assert unclear.exit_code == 2
     assert (
         "Give --on COLUMN, or --on theirs=its; both have: none; the truth's are: nr, category, closed_at, old"
         in unclear.stderr
     )
-    found = calmon("init", "predictions.csv", "--truth", "resolutions.csv", "--on", "ticket_id=nr")
+    found = calmon("init", "predictions.csv", "--truth", "resolutions.csv", "--on", "ticket_id=nr", "--yes")
     assert found.exit_code == 0, found.output
     assert "200 rows, 3 labels" in found.stdout
 
@@ -708,7 +720,7 @@ def test_tables_of_postgresql_and_sqlite_are_found(folder: Path, fresh_postgres_
         table.create(connection)
         connection.execute(table.insert(), rows)
     engine.dispose()
-    found = calmon("init", fresh_postgres_url)
+    found = calmon("init", fresh_postgres_url, "--yes")
     assert found.exit_code == 0, found.output
     (source,) = load_config(folder / "alerts.yaml").sources.values()
     assert (source.relation, source.kind) == ('support."Resolved"', "single_label")
@@ -721,7 +733,7 @@ def test_tables_of_postgresql_and_sqlite_are_found(folder: Path, fresh_postgres_
         for row in single():
             connection.exec_driver_sql("INSERT INTO tickets VALUES (?, ?, ?, ?, ?)", tuple(row.values()))
     local.dispose()
-    found = calmon("init", "w.db")
+    found = calmon("init", "w.db", "--yes")
     assert found.exit_code == 0, found.output
     assert "sqlite:///w.db" in found.stdout or ".env is there" in found.stdout
 
@@ -753,6 +765,7 @@ def test_two_tables_of_postgresql_give_a_first_week_in_three_commands(folder: Pa
         "resolutions",
         "--on",
         "ticket_id=ticket",
+        "--yes",
     )
     assert found.exit_code == 0, found.output
     assert "predictions: 400 rows, 3 labels" in found.stdout

@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import duckdb
 import numpy as np
@@ -143,15 +144,19 @@ def plain_csv(folder: Path, _: Any) -> str:
 Command = Callable[..., tuple[int, str]]
 
 
-def in_this_process(*words: str, environment: Mapping[str, str]) -> tuple[int, str]:
-    found = CliRunner(env={**environment, **missing_of(environment)}).invoke(app, list(words))
+def at_a_terminal(*words: str, environment: Mapping[str, str]) -> tuple[int, str]:
+    """The command as a person runs it who takes each usual answer, and has a channel."""
+    answers = "\n" * 3 if words[1].endswith("tags.csv") or "postgresql" in words[1] else "\n\n"
+    with patch("monitor.cli.init.somebody_answers", lambda: words[0] == "init"):
+        runner = CliRunner(env={**environment, **missing_of(environment)})
+        found = runner.invoke(app, list(words), input=f"{answers}#ml-alerts\n")
     return found.exit_code, found.output
 
 
-def first_day(calmon: Command, folder: Path, data: str, slack: fake.FakeSlack) -> None:
+def first_day(calmon: Command, folder: Path, data: str, slack: fake.FakeSlack, *options: str) -> None:
     """From nothing to the alert: ``init``, then what each command says is next; Slack's token comes late."""
     environment = {"COLUMNS": "200", "CALMON_SLACK_API_URL": slack.url}
-    steps, done, said = [["init", data, "--channel", "#ml-alerts"]], 0, ""
+    steps, done, said = [["init", data, *options]], 0, ""
     while steps:
         words = steps.pop(0)
         status, said = calmon(*words, environment=environment)
@@ -195,7 +200,7 @@ def test_a_first_day_ends_with_the_planted_label_alone_in_the_channel_and_off(
     data: Callable[[Path, Any], str], folder: Path, request: pytest.FixtureRequest
 ) -> None:
     with fake.running(channels={"ml-alerts": "C001"}) as slack:
-        first_day(in_this_process, folder, data(folder, request.getfixturevalue), slack)
+        first_day(at_a_terminal, folder, data(folder, request.getfixturevalue), slack)
     environment = folder / ".env"
     assert not environment.exists() or stat.S_IMODE(environment.stat().st_mode) == 0o600
 
@@ -206,5 +211,5 @@ def test_a_wheel_in_an_empty_folder_needs_nothing_else(installed: Installed, fol
         return done.returncode, done.stdout if done.returncode == 0 else done.stdout + done.stderr
 
     with fake.running(channels={"ml-alerts": "C001"}) as slack:
-        first_day(calmon, folder, plain_csv(folder, None), slack)
+        first_day(calmon, folder, plain_csv(folder, None), slack, "--channel", "#ml-alerts")
     assert installed.wanted == ""
