@@ -48,6 +48,7 @@ class SwitchCommands(OnDemand):
     modules: ClassVar[Mapping[str, str]] = {
         "token": "monitor.cli.service",
         "thresholds": "monitor.cli.thresholds",
+        "advise": "monitor.cli.thresholds",
     }
 
     @classmethod

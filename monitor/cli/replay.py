@@ -12,11 +12,16 @@ from rich.text import Text
 
 from monitor.cli import common as cli
 from monitor.cli.runs import bar
+from monitor.cli.thresholds import kept_document, print_kept
+from monitor.config.counting import settings_of
 from monitor.config.load import load_config
-from monitor.core.records import Subject
+from monitor.config.model import Config
+from monitor.core.records import Refused, Subject
 from monitor.core.wording import count_of, percent
+from monitor.evaluation.safe_scores import KeptFrom, kept_from
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
+from monitor.operations.recalibrate import FittingRows, from_windows
 from monitor.operations.replay import model
 from monitor.operations.replay import replay as replaying
 from monitor.operations.replay.document import document, where_of
@@ -68,10 +73,14 @@ def replay(
         with history as store, bar(plan.total, "replay") as advance:
             found = replaying.replay(store, plan, advance)
             shown = found if label is None else _of_judged(found, label)
+            kept = [] if label is None else list(_kept(store, proposed, shown, label))
     if json_output:
-        cli.print_json(document(shown))
+        more = {} if label is None else {"kept": [kept_document(*each) for each in kept]}
+        cli.print_json(document(shown) | more)
     else:
         _show(shown)
+        for each in kept:
+            print_kept(*each)
     if not found.subjects:
         raise cli.fail("the history holds nothing of these weeks; `calmon backfill` reads and keeps them")
 
@@ -83,6 +92,21 @@ def _of_judged(found: Replay, label: str) -> Replay:
             f"no label {label!r} was judged in these weeks; judged were: {', '.join(judged) or 'none'}"
         )
     return only_of(found, label)
+
+
+def _kept(store: Store, config: Config, found: Replay, label: str) -> Iterator[tuple[FittingRows, KeptFrom]]:
+    """What each score would have kept in the weeks of each incident of the label that turns it off or limits it."""
+    for opened in (pair.proposed or pair.present for pair in found.pairs):
+        if opened is None or opened.switch not in ("off", "blocked"):
+            continue
+        span = [w for w in found.weeks if w.end > opened.start and (opened.end is None or w.start < opened.end)]
+        source = opened.incident.source
+        try:
+            rows = from_windows(store, Subject(source, label), span, settings_of(config.sources[source]))
+        except Refused as error:
+            cli.warn(f"what each score would have kept is not known: {error}")
+        else:
+            yield rows, kept_from(rows.counts, config, source, label)
 
 
 # --- for people

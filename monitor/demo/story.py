@@ -180,6 +180,7 @@ _NEXT = """[bold]Try next[/bold] (with .venv/bin on your PATH, or `.venv/bin/cal
   calmon report --week {week} --html var/report.html
                                          every label on a page, with its figures
   calmon automation status               what may act now, and why
+  calmon automation advise --label login from which score it could act
   calmon audit plan --fall 0.15          how many items people must check
   calmon run weekly --week {week}      the same week: nothing is sent twice
   calmon init                            begin with your own data"""

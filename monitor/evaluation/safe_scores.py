@@ -100,6 +100,29 @@ def from_scores(counts: Counts, more: Iterable[float] = ()) -> list[FromScore]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class KeptFrom:
+    """What each score would have kept on some rows of a label, and ``safe``: the lowest shown to keep its promise.
+
+    It acts from ``automate_at``; the promise is ``floor``, or else the mean score less ``margin``.
+    """
+
+    automate_at: float
+    floor: float | None
+    margin: float
+    safe: OperatingPoint
+    scores: Sequence[FromScore]
+
+
+def kept_from(counts: Counts, config: Config, source: str, label: str, must_be_right: float | None = None) -> KeptFrom:
+    """What each score would have kept of these rows by the rules of the label, or by ``must_be_right``."""
+    floor = must_be_right if must_be_right is not None else floor_of(config, source, label)
+    margin, at = margin_of(config, source, label), config.sources[source].automate_from(label)
+    safe = lowest_safe(looked_at(counts), floor=floor, margin=margin)
+    more = [at, *([] if safe.threshold is None else [safe.threshold])]
+    return KeptFrom(at, floor, margin, safe, from_scores(counts, more))
+
+
 def safe_point(parts: Sequence[Counts], floor: float | None, margin: float) -> OperatingPoint | None:
     """The lowest score shown to be safe in the windows since the trouble began, newest first; None where none is.
 

@@ -105,6 +105,22 @@ def test_people_are_told_what_goes_on(limited: World) -> None:
     assert "automation only from score 0.98" in " ".join(explained.split())
 
 
+def test_the_advice_names_the_same_score(limited: World) -> None:
+    words = ("automation", "advise", "--label", "slipping", "--week", WEEKS[FROM])
+    found = json.loads(calmon(limited, *words, "--json").stdout)
+    by_score = {each["score"]: each for each in found["scores"]}
+    frame = rows(per_week=PER_WEEK)
+    in_week = frame["item"].str.startswith(WEEKS[FROM])
+    of_label = frame[in_week & (frame["label"] == "slipping") & (frame["score"] >= 0.8)]
+    assert found["safe_from"] == 0.98
+    assert by_score[0.98]["share"] == pytest.approx((of_label["score"] == 0.98).mean())
+    assert by_score[0.8]["share"] == 1.0
+    told = " ".join(calmon(limited, *words).stdout.split())
+    assert "From 0.98 on its items are shown to be right as their scores say, less 5 points; not from lower" in told
+    strict = json.loads(calmon(limited, *words, "--must-be-right", "0.999", "--json").stdout)
+    assert strict["safe_from"] is None
+
+
 def test_a_replay_says_what_would_have_gone_on(limited: World) -> None:
     words = ("replay", "--rules", str(limited.folder / "alerts.yaml"), "--weeks", "2", "--to", WEEKS[FROM])
     (pair,) = json.loads(calmon(limited, *words, "--json").stdout)["incidents"]
@@ -114,6 +130,14 @@ def test_a_replay_says_what_would_have_gone_on(limited: World) -> None:
     assert pair["proposed"]["limit"] == asdict(kept)
     told = " ".join(calmon(limited, *words).stdout.split())
     assert "49% acts on, from 0.98, 98% right" in told
+    assert "lowest that is shown to be safe" not in told
+    of_label = (*words, "--label", "slipping")
+    (kept_of_label,) = json.loads(calmon(limited, *of_label, "--json").stdout)["kept"]
+    advised = ("automation", "advise", "--label", "slipping", "--week", WEEKS[FROM], "--json")
+    assert kept_of_label == json.loads(calmon(limited, *advised).stdout)
+    told = " ".join(calmon(limited, *of_label).stdout.split())
+    assert "From 0.98 on its items are shown to be right as their scores say, less 5 points; not from lower" in told
+    assert json.loads(calmon(limited, *words, "--label", "steady", "--json").stdout)["kept"] == []
 
 
 def test_it_comes_back_after_good_weeks_and_not_before(tmp_path: Path) -> None:
