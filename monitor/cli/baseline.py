@@ -65,7 +65,7 @@ def pin_command(
     with cli.monitor() as opened, status() as say:
         actor = cli.who(by)
         found = pin(
-            _asking_for(opened, min_pairs), start, end, by=actor, reason=reason, label=label, sources=names,
+            asking_for(opened, min_pairs), start, end, by=actor, reason=reason, label=label, sources=names,
             anyway=anyway, progress=say,
         )  # fmt: skip
     _show_found(found)
@@ -100,7 +100,7 @@ def pin_command(
         raise typer.Exit(cli.FAILED)
 
 
-def _asking_for(monitor: Monitor, min_pairs: int | None) -> Monitor:
+def asking_for(monitor: Monitor, min_pairs: int | None) -> Monitor:
     """The monitor with ``min_pairs`` in place of that of alerts.yaml."""
     if min_pairs is None:
         return monitor

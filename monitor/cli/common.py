@@ -67,6 +67,7 @@ class Commands(OnDemand):
         },
         "Evaluate: calmon run weekly": {
             "baseline": "monitor.cli.baseline",
+            "release": "monitor.cli.release",
             "run": "monitor.cli.runs",
             "backfill": "monitor.cli.runs",
             "replay": "monitor.cli.replay",
@@ -110,6 +111,7 @@ class Commands(OnDemand):
         "docs": "The documents: a list of them, or one. Messages name the one to read.",
         "version": "The version, the schema of its history, and the version of Python.",
         "baseline": "What labels looked like when they were trusted.",
+        "release": "Note a release once, compare the weeks since it with those before, and say what pins them.",
         "run": "Evaluate one window now, without Prefect.",
         "backfill": "Evaluate many past windows, oldest first. Never switches anything and never sends.",
         "replay": "Which incidents a rules file would have opened, beside the present one. Changes and sends nothing.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -187,3 +188,40 @@ def test_the_command_names_the_change_pins_nothing_and_takes_anyway(tmp_path: Pa
     assert taken.returncode == 0
     assert "warning: tickets/steady" in taken.stderr
     assert "pinned tickets/steady version 1: 3,600 pairs" in taken.stdout
+
+
+def test_a_release_is_noted_once_compared_with_the_weeks_before_and_says_what_pins_it(tmp_path: Path) -> None:
+    data = write_duckdb(tmp_path / "w.duckdb", frame(overconfident))
+    world = make_world(tmp_path, config=VERSIONED, warehouse_url=data)
+    words = ("release", "v7", "--source", "tickets")
+    first = calmon(world, *words, "--at", week(WEEKS[SWAP]).start.isoformat())
+    assert first.returncode == 0, first.stderr
+    assert "tickets/steady: ECE higher by 0." in first.stdout
+    again = calmon(world, *words)
+    assert again.stdout == first.stdout
+    with world.opened() as monitor:
+        (noted,) = monitor.store.annotations("tickets")
+        assert (noted.text, noted.at) == ("release v7", week(WEEKS[SWAP]).start)
+        assert monitor.store.baselines() == []
+    (line,) = [line for line in first.stdout.splitlines() if line.startswith("next: ")]
+    pin_words = shlex.split(line.partition("    # ")[0])[2:]
+    done = calmon(world, *pin_words)
+    assert done.returncode == 0, done.stderr
+    assert f"pinned tickets/steady version 1: 2,{4 * worlds.ROWS % 1000:03} pairs of {WEEKS[SWAP]}.." in done.stdout
+    other = calmon(world, *words, "--at", "2026-07-01T00:00")
+    assert other.returncode == 2
+    assert f"calmon annotations remove {noted.id}" in other.stderr
+    assert calmon(world, "annotations", "remove", noted.id, "--reason", "wrong time").returncode == 0
+    moved = calmon(world, *words, "--at", "2026-07-01T00:00")
+    assert "release v7 of tickets: noted at 2026-07-01 00:00 UTC" in moved.stdout
+
+
+def test_a_release_without_enough_rows_says_so_and_pins_nothing(tmp_path: Path) -> None:
+    data = write_duckdb(tmp_path / "w.duckdb", frame())
+    world = make_world(tmp_path, config=VERSIONED, warehouse_url=data)
+    found = calmon(world, "release", "v8", "--source", "tickets", "--at", week(WEEKS[9]).start.isoformat())
+    assert found.returncode == 0, found.stderr
+    assert f"a baseline wants 2,000 rows of each label (tickets/rare {worlds.ROWS:,}, " in found.stdout
+    assert "no change of calibration or scores can be seen" in found.stdout
+    now = calmon(world, "release", "v9", "--source", "tickets")
+    assert "no whole week has ended since; give it again then: calmon release v9 --source tickets" in now.stdout
