@@ -7,6 +7,7 @@ import os
 from prefect import flow
 from rich.console import RenderableType
 
+from flows.rebaseline import pin_weeks
 from flows.stages import PUBLISHED, evaluate_window
 from monitor.config.settings import load_settings
 from monitor.context import ActMode, Monitor
@@ -19,7 +20,11 @@ from monitor.run import STAGES, Run
 @flow(name="calmon-demo", timeout_seconds=1800)
 def demo() -> RenderableType:
     """Write the data, pin a baseline, turn on, backfill, run the last week; returns a table of the results."""
-    return story.tell(load_settings(os.environ), _judge)
+    return story.tell(load_settings(os.environ), _pin, _judge)
+
+
+def _pin(monitor: Monitor, first: Window, last: Window) -> None:
+    pin_weeks(monitor, first.name, last.name, None, "the first weeks of the demo", "demo")
 
 
 def _judge(monitor: Monitor, window: Window, mode: ActMode) -> Run:

@@ -154,6 +154,8 @@ def serve_schedules(config: Config, server: LocalServer | None = None) -> None:
     from flows.daily import daily  # noqa: PLC0415
     from flows.drain import drain_outbox  # noqa: PLC0415
     from flows.prune import prune_history  # noqa: PLC0415
+    from flows.rebaseline import rebaseline  # noqa: PLC0415
+    from flows.replay import replay  # noqa: PLC0415
     from flows.watchdog import watchdog  # noqa: PLC0415
     from flows.weekly import weekly  # noqa: PLC0415
 
@@ -172,7 +174,7 @@ def serve_schedules(config: Config, server: LocalServer | None = None) -> None:
             (prune_history, skip),
         )
     ]
-    on_demand = [flow.to_deployment(name=flow.name) for flow in (backfill, draw_audit)]
+    on_demand = [flow.to_deployment(name=flow.name) for flow in (backfill, rebaseline, replay, draw_audit)]
     # Pausing at the end would delete the runs that become due before the next start.
     runner = Runner(name="calmon", pause_on_shutdown=False)
 

@@ -39,9 +39,9 @@ def origin_of(monitor: Monitor) -> Origin:
 
 
 @contextmanager
-def opened_like(origin: Origin) -> Iterator[Monitor]:
+def opened_like(origin: Origin, *, reads: bool = True) -> Iterator[Monitor]:
     """In the process of a task: the adapters of its environment. Raises CannotSpread if they are not the flow's."""
-    with secrets_hidden(), open_monitor(load_settings(os.environ), creates=False) as monitor:
+    with secrets_hidden(), open_monitor(load_settings(os.environ), creates=False, reads=reads) as monitor:
         here = origin_of(monitor)
         if here.history != origin.history:
             raise CannotSpread("a worker has another history; give it the CALMON_STORE_URL of the flow")

@@ -11,6 +11,7 @@ from monitor.core.files import write_whole
 from monitor.core.records import Window
 from monitor.core.shipped import RULES_FILE, shipped
 from monitor.demo import story
+from monitor.operations.pin_baseline import pin
 from monitor.run import Run, run_window
 
 FOLDER = Path("calmon-demo")
@@ -27,7 +28,7 @@ def demo() -> None:
         moved = not (os.environ.get("CALMON_CONFIG") or settings.config.exists())
         if moved:
             _enter_a_folder_of_its_own()
-        cli.out.print(story.tell(settings, _judge))
+        cli.out.print(story.tell(settings, _pin, _judge))
     if moved:
         cli.say(f"All of it is in the folder {FOLDER}; before these commands: cd {FOLDER}")
 
@@ -38,6 +39,10 @@ def _enter_a_folder_of_its_own() -> None:
     os.chdir(FOLDER)
     if not Path(RULES_FILE).exists():
         write_whole(Path(RULES_FILE), shipped(RULES_FILE).read_text("utf-8"))
+
+
+def _pin(monitor: Monitor, first: Window, last: Window) -> None:
+    pin(monitor, first, last, by="demo", reason="the first weeks of the demo", try_again=True)
 
 
 def _judge(monitor: Monitor, window: Window, mode: ActMode) -> Run:

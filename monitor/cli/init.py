@@ -81,8 +81,8 @@ _Place = tuple[str, str | None]
 
 
 @cli.app.command(
-    epilog="Examples:  calmon init  ·  calmon init exports/tickets.csv  ·  "
-    "calmon init postgresql://calmon@db/support --relation tickets --column item=ticket_id"
+    epilog="Examples:  calmon init  ·  calmon init exports/tickets.csv --yes  ·  "
+    "calmon init postgresql://calmon@db/support --relation tickets --column item=ticket_id --yes"
 )
 def init(
     data: Annotated[
@@ -207,7 +207,7 @@ def _place(data: str | None, *, ask: bool) -> _Place:
     known = os.environ.get("CALMON_WAREHOUSE_URL") or None
     if data is None and (known is None or ask):
         if not ask:
-            raise cli.UsageError("where are the data? Give an address or a file: calmon init tickets.csv")
+            raise cli.UsageError("where are the data? Give an address or a file: calmon init tickets.csv --yes")
         try:
             data = typer.prompt("Where are the data (an address, a file, or a folder)?", default=known)
         except typer.Abort:  # nobody is there to answer

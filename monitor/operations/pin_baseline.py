@@ -20,7 +20,7 @@ from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.estimates import ece_of, generator
 from monitor.evaluation.week_spread import compared_by, spreads_of
 from monitor.operations.collect import SourceWindows
-from monitor.warehouse.reader import RelationError, WarehouseFailed
+from monitor.warehouse.reader import RelationError, WarehouseFailed, WarehouseTimeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,7 @@ def pin(
     reason: str,
     label: str | None = None,
     sources: Sequence[str] | None = None,
+    try_again: bool = False,
     anyway: bool = False,
     only_look: bool = False,
     progress: Callable[[str], None] = lambda _: None,
@@ -109,7 +110,8 @@ def pin(
 
     ``label`` limits this to one label of each source; the others keep their versions. If something changed within the
     weeks, nothing is pinned without ``anyway``; with ``only_look`` nothing is in any case. A source that cannot be read
-    stops no other.
+    stops no other. With ``try_again``, for a caller that will try again, a warehouse that does not answer raises
+    WarehouseFailed, and nothing is pinned.
     """
     spans: list[SpanSeen] = []
     rejected: list[Concern] = []
@@ -122,6 +124,8 @@ def pin(
             with monitor.warehouse.kept_open():
                 weeks[name], of_source = _read(monitor, name, first, last, label)
         except (RelationError, WarehouseFailed) as error:
+            if try_again and isinstance(error, WarehouseFailed) and not isinstance(error, WarehouseTimeout):
+                raise
             unread[name] = _reason_of(error)
             continue
         spans += of_source

@@ -1,4 +1,4 @@
-"""Backfills on real worker processes: Prefect's own of this machine, and those of a Dask cluster."""
+"""Backfills and replays on real worker processes: Prefect's own of this machine, and those of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from monitor.core.windows import span, week
+from monitor.operations.replay.document import document
+from monitor.operations.replay.plan import plan_of
+from monitor.operations.replay.replay import replay
 from monitor.run import run_window
 from tests.fakes.histories import content
 from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
@@ -106,6 +109,17 @@ def test_processes_of_this_machine_leave_the_same(
         monkeypatch.setenv(name, value)
     backfill(FIRST, LAST, workers=2)
     assert differing(alone, content(tmp_path / "history.sqlite")) == []
+
+
+def test_a_replay_on_a_cluster_is_the_replay_of_one_process(world: World, scheduler: str) -> None:
+    from flows.replay import replay as replay_flow
+
+    with world.opened() as monitor:
+        plan = plan_of(monitor.config, monitor.config, week(LAST, monitor.config.zone), 6)
+        expected = document(replay(monitor.store, plan))
+    rules = str(world.folder / "alerts.yaml")
+    assert replay_flow(rules, 6, LAST, dask=scheduler) == expected
+    assert expected["present"]["incidents"] > 0
 
 
 @pytest.mark.parametrize("other", ["history", "rules"])

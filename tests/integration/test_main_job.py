@@ -420,6 +420,18 @@ def test_pinning_takes_the_sources_that_can_be_read_and_says_which_could_not(tmp
         assert [b.version for b in monitor.store.baselines()] == [1, 1, 1, 1]
 
 
+def test_a_caller_that_will_try_again_gets_the_error_and_nothing_pinned(world: World) -> None:
+    (world.folder / "warehouse.duckdb").unlink()
+    with world.opened() as monitor:
+        ends = window(monitor, BASELINE[0]), window(monitor, BASELINE[1])
+        with pytest.raises(WarehouseFailed, match="is not there"):
+            pin(monitor, *ends, by="test", reason="test", try_again=True)
+        found = pin(monitor, *ends, by="test", reason="test")
+        assert monitor.store.baselines() == []
+    assert found.baselines == ()
+    assert "is not there" in found.unread["tickets"]
+
+
 def test_a_window_that_cannot_be_read_once_more_keeps_its_numbers(tmp_path: Path) -> None:
     world = pinned_world(tmp_path)
     with world.opened() as monitor:

@@ -111,7 +111,7 @@ def test_init_of_a_folder_says_which_files_it_does_not_read(tmp_path: Path, monk
     write_parquet(tmp_path / "data" / "a.parquet")
     for beside in (".a.parquet", "b.csv.bak", "_SUCCESS"):
         (tmp_path / "data" / beside).write_bytes(b"x")
-    found = CliRunner(env={"COLUMNS": "300"}).invoke(app, ["init", "data"])
+    found = CliRunner(env={"COLUMNS": "300"}).invoke(app, ["init", "data", "--yes"])
     assert (
         "note: only the files of data that end in .csv are read, not _SUCCESS, a.parquet, b.csv.bak\n" in found.output
     )

@@ -567,6 +567,19 @@ def test_a_backfill_evaluates_every_window_and_neither_switches_nor_sends(
 
 
 @pytest.mark.usefixtures("prefect")
+def test_a_source_that_cannot_be_read_fails_the_rebaseline_only_after_the_others_are_pinned(world: World) -> None:
+    from flows.rebaseline import rebaseline
+
+    mail = "  mail:\n    relation: nowhere\n    score_is: probability_of_label\nevaluation:"
+    (world.folder / "alerts.yaml").write_text(CONFIG.replace("evaluation:", mail), "utf-8")
+    state = rebaseline("recalibrated", WEEKS[1], WEEKS[6], anyway=True, return_state=True)
+    assert state.is_failed()
+    assert "mail: the warehouse refuses the relation" in str(state.message)
+    with world.opened() as monitor:
+        assert monitor.store.latest_baselines("tickets")["steady"].version == 2
+
+
+@pytest.mark.usefixtures("prefect")
 def test_the_items_that_people_check_are_drawn_by_a_flow(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     from flows.audit import draw_audit
 
@@ -731,7 +744,7 @@ def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leav
     ) as serving:
         url = until(lambda: address(log), log)
         server = Server(f"{url}/api", environment)
-        until(lambda: len(server.ask("/deployments/filter", {})) == 7, log)
+        until(lambda: len(server.ask("/deployments/filter", {})) == 9, log)
         found = {d["name"]: [s["schedule"] for s in d["schedules"]] for d in server.ask("/deployments/filter", {})}
         assert {name: [(s["cron"], s["timezone"]) for s in schedules] for name, schedules in found.items()} == {
             "calmon-weekly": [("30 6 * * 1", "Europe/Berlin")],
@@ -740,6 +753,8 @@ def test_serve_of_a_wheel_starts_its_own_server_registers_the_schedules_and_leav
             "calmon-drain": [("*/5 * * * *", "UTC")],
             "calmon-prune": [("45 4 * * 0", "Europe/Berlin")],
             "calmon-backfill": [],
+            "calmon-rebaseline": [],
+            "calmon-replay": [],
             "calmon-audit": [],
         }
         children = Path(f"/proc/{serving.pid}/task/{serving.pid}/children")

@@ -72,7 +72,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_swap_in_labels_of_forty_rows_a_week_is_found_by_what_init_writes(kind: str, folder: Path) -> None:
     written(folder / "tickets.parquet", kind, labels=6, rows=40)
-    assert calmon("init", "tickets.parquet").exit_code == 0
+    assert calmon("init", "tickets.parquet", "--yes").exit_code == 0
     config = load_config(folder / "alerts.yaml")
     assert config.sources["tickets"].kind == kind
     found = calmon("run", "weekly", "--week", "2026-W46", "--json")
@@ -88,7 +88,7 @@ def test_a_model_swap_in_labels_of_forty_rows_a_week_is_found_by_what_init_write
 
 def test_seventy_labels_of_eight_rows_a_week_end_with_a_baseline(folder: Path) -> None:
     written(folder / "tickets.parquet", "single_label", labels=70, rows=8)
-    found = calmon("init", "tickets.parquet")
+    found = calmon("init", "tickets.parquet", "--yes")
     assert found.exit_code == 0, found.output
     text = (folder / "alerts.yaml").read_text("utf-8")
     assert "evaluation: {min_samples: 500, pool_weeks: 13}\nbaseline: {weeks: 8, min_pairs: 50}" in text

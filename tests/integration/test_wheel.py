@@ -42,7 +42,7 @@ def test_init_makes_a_configuration_in_an_empty_folder(installed: Installed, tmp
     (tmp_path / "tickets.csv").write_text(
         "ticket,predicted,confidence,true_label,resolved_at\n" + "\n".join(ROWS), "utf-8"
     )
-    done = installed.run(tmp_path, "init", "tickets.csv")
+    done = installed.run(tmp_path, "init", "tickets.csv", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     made = yaml.safe_load((tmp_path / "alerts.yaml").read_text("utf-8"))
     assert made["sources"]["tickets"]["kind"] == "single_label"

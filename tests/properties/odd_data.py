@@ -186,7 +186,7 @@ def outcome_of_commands(shape: str, engine: str, defect: str, seed: int) -> Outc
         url, relation = write(rows, engine, Path(folder))
         place = relation if url == "duckdb://" else url.partition("///")[2]
         commands = CliRunner(env={"CALMON_STORE_URL": "sqlite:///history.sqlite", "COLUMNS": "300"})
-        init = commands.invoke(app, ["init", place])
+        init = commands.invoke(app, ["init", place, "--yes"])
         if init.exit_code:
             Path("alerts.yaml").write_text(starter_config("t", relation, settings_of(shape), "UTC"), "utf-8")
         commands.env["CALMON_WAREHOUSE_URL"] = url

@@ -277,7 +277,7 @@ def history_back(since: datetime, now: datetime, *, channel: str) -> tuple[Paylo
 def on_demand_failed(
     flow: str, error: str, now: datetime, *, channel: str, run: str, url: str | None, mention: str | None
 ) -> Payload:
-    """The message that a flow which a person started (backfill, audit) failed; one for each ``run``."""
+    """The message that a flow which a person started (backfill, rebaseline) failed; one for each ``run``."""
     reason = escape(cut(redacted(error), 1_500))
     top = f"Monitor: {clean(flow)} failed"
     what = f":warning: {escape(clean(flow))}, which somebody started, failed at {moment(now)}."

@@ -84,11 +84,16 @@ def test_serve_runs_every_flow_that_is_deployed() -> None:
 def test_every_task_has_a_time_out_and_retries_only_what_is_outside() -> None:
     from prefect import Task
 
-    from flows import audit, backfill, prune, stages
+    from flows import audit, backfill, prune, rebaseline, replay, stages
 
-    tasks = {t for module in (stages, audit, backfill, prune) for t in vars(module).values() if isinstance(t, Task)}
+    tasks = {
+        t
+        for module in (stages, audit, backfill, rebaseline, replay, prune)
+        for t in vars(module).values()
+        if isinstance(t, Task)
+    }
     tasks = {*tasks, *stages.TASKS.values()} - {stages.work}  # from which the tasks of the stages are made
-    assert len(tasks) == 12
+    assert len(tasks) == 14
     for task in tasks:
         assert task.timeout_seconds, task.name
         assert (task.retries, task.retry_condition_fn) == (stages.RETRIES, stages.only_io), task.name
