@@ -16,6 +16,7 @@ CATCH_UP = timedelta(weeks=4)
 LENGTH: Mapping[Schedule, timedelta] = {"weekly": timedelta(days=7), "daily": timedelta(days=1)}
 """How long windows are, but for the days on which clocks change."""
 
+_OTHER_ZONE = timedelta.max
 _LENGTH: Mapping[Schedule, timedelta] = {"weekly": timedelta(weeks=1), "daily": timedelta(days=1)}
 # A week may be compared with days, which end a day apart, or an hour less where clocks change.
 _ZONES_APART: Mapping[Schedule, timedelta] = {"weekly": timedelta(hours=23), "daily": timedelta(hours=12)}
@@ -239,3 +240,34 @@ def days_of(name: str) -> tuple[date, date]:
     schedule: Schedule = "weekly" if "-W" in name else "daily"
     first = first_day(schedule, name)
     return first, first + LENGTH[schedule] - timedelta(days=1)
+
+
+def series_of(found: Iterable[Window]) -> list[tuple[Window, ...]]:
+    """Split windows of one schedule into series of one time zone: each oldest first, the newest series first.
+
+    Windows of one zone follow each other without gaps or overlaps (apart from missing ones); windows of different zones
+    do not. Across missing windows a difference of an hour is allowed, since clocks may have changed.
+
+    >>> utc = [week(f"2026-W{k}", ZoneInfo("UTC")) for k in (30, 31, 33)]
+    >>> berlin = [week(f"2026-W{k}", ZoneInfo("Europe/Berlin")) for k in (34, 35)]
+    >>> [[each.name for each in series] for series in series_of([*utc, *berlin])]
+    [['2026-W34', '2026-W35'], ['2026-W30', '2026-W31', '2026-W33']]
+    """
+    series: list[list[Window]] = []
+    for window in sorted(set(found)):
+        near = [(_misfit(each[-1], window), place) for place, each in enumerate(series)]
+        misfit, place = min(near, default=(_OTHER_ZONE, 0))
+        if misfit < _OTHER_ZONE:
+            series[place].append(window)
+        else:
+            series.append([window])
+    return sorted((tuple(each) for each in series), key=lambda each: each[-1].start, reverse=True)
+
+
+def _misfit(before: Window, after: Window) -> timedelta:
+    """How far the later window's start is from its start in the earlier window's time zone."""
+    days = 7 if before.schedule == "weekly" else 1
+    missing = nominal(after) - nominal(before) - timedelta(days=days)
+    misfit = abs(after.start - before.end - missing)
+    allowed = timedelta(0) if not missing else timedelta(hours=1)
+    return misfit if missing >= timedelta(0) and misfit <= allowed else _OTHER_ZONE

@@ -21,7 +21,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.rejection_words import sentence
-from monitor.core.windows import run_command, with_gaps
+from monitor.core.windows import run_command, series_of, with_gaps
 from monitor.core.wording import clean, count_of, maturity_words
 from monitor.evaluation.evaluate import Evaluated
 from monitor.report import expected, words
@@ -44,12 +44,18 @@ _NAME_WIDTH = 18
 
 
 def history_view(estimates: Sequence[Estimate], *, requested: bool = False) -> RenderableType:
-    """The history of one metric as a table.
+    """The history of one metric as tables: windows of another time zone are a series of their own.
 
     ``requested``: the user chose these windows, so all are drawn; else the newest.
     """
     whole = [estimate for estimate in estimates if estimate.subject.segment is None]
-    return Group(*element_view(_history(whole, requested=requested))) if whole else Text("Nothing in the history yet")
+    shown: list[RenderableType] = []
+    for place, series in enumerate(series_of(estimate.window for estimate in whole)):
+        if place:
+            span = f"{series[0].name} to {series[-1].name}"
+            shown.append(Text(f"Windows of another time zone, {span}: a series of its own", style="bold"))
+        shown += element_view(_history([e for e in whole if e.window in set(series)], requested=requested))
+    return Group(*shown) if shown else Text("Nothing in the history yet")
 
 
 def _history(estimates: Sequence[Estimate], *, requested: bool) -> Element:

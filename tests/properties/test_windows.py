@@ -85,6 +85,7 @@ def test_the_windows_before_and_after_follow_without_a_gap_and_are_named_by_plai
     row = [*reversed(before), window]
     assert all(one.end == next_.start for one, next_ in itertools.pairwise(row))
     assert windows.span(row[0], window, zone) == row
+    assert windows.series_of(row) == [tuple(row)]
     assert windows.following(window, zone).name == name_of(schedule, first + timedelta(days=length))
 
 

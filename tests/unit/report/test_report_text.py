@@ -101,10 +101,13 @@ def test_only_the_newest_windows_are_drawn_unless_others_were_asked_for(monkeypa
     assert drawn(history_view(past(), requested=True)).startswith("ECE, 2026-W21 to 2026-W46 ")
 
 
-def test_a_line_of_the_history_goes_on_in_another_time_zone() -> None:
+def test_windows_of_two_time_zones_are_two_series_and_said_to_be() -> None:
     ece = past()
     berlin = [replace(e, window=week(e.window.name, ZoneInfo("Europe/Berlin"))) for e in ece[20:]]
-    assert drawn(history_view([*ece[:20], *berlin])) == drawn(history_view(ece))
+    text = drawn(history_view([*ece[:20], *berlin]))
+    assert "2026-W41 to 2026-W46" in text
+    assert "Windows of another time zone, 2026-W21 to 2026-W40: a series of its own" in text
+    assert text.count("tickets/billing") == 2
 
 
 def test_the_history_table_shows_the_trend_and_its_span() -> None:
