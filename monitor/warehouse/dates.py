@@ -1,7 +1,8 @@
 """What a date is where a column has text or numbers: one definition for files, DuckDB, SQLite and ``init``.
 
 An ISO date is read: ``2026-11-17``, or with a time (also with fractions of a second, after a point or a comma), and
-with a time zone or without: ``Z``, ``UTC``, or an offset (``+01``, ``-0300``, ``+01:00``).
+with
+a time zone or without: ``Z``, ``UTC``, an offset (``+01``, ``-0300``, ``+01:00``) or a name such as ``Europe/Berlin``.
 Every other form is refused; :func:`form_of` names the usual ones, with what makes dates of them.
 """
 
@@ -10,9 +11,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import product
+from zoneinfo import ZoneInfo, available_timezones
 
-_ZONE = r"[Zz]|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?|(?i:UTC|GMT)"
+_ZONE = r"[Zz]|[+-](?:[01]\d|2[0-3])(?::?[0-5]\d)?|(?i:UTC|GMT)|[A-Za-z_]+/[A-Za-z_/+-]+\d*"
 _TIME = r"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:[.,](?P<fraction>\d+))?)?"
 ISO = rf"(?P<day>\d{{4}}-\d{{2}}-\d{{2}})(?:(?:[Tt]| +){_TIME}(?: *(?P<zone>{_ZONE}))?)?"
 """A regular expression for the whole text, without blanks at its ends; also one of DuckDB's."""
@@ -114,7 +117,7 @@ def is_iso(text: str) -> bool:
 def has_zone(text: str) -> bool:
     """Whether a date says its time zone.
 
-    >>> has_zone("2026-11-17 10:00 +01"), has_zone("2026-11-17T10:00Z"), has_zone("2026-11-17")
+    >>> has_zone("2026-11-17 10:00 Europe/Berlin"), has_zone("2026-11-17T10:00Z"), has_zone("2026-11-17")
     (True, True, False)
     """
     match = _ISO.fullmatch(text.strip(" "))
@@ -187,8 +190,8 @@ def _of_text(text: str) -> datetime | None:
     if match is None:
         return None
     hour, zone = match["hour"], match["zone"]
-    if zone is not None and zone[0] in "UuGg":
-        return _of_text(text[: match.start("zone")].rstrip())
+    if zone is not None and len(zone) > 1 and zone[0] not in "+-":
+        return _in_zone(text[: match.start("zone")].rstrip(), zone.upper())
     if hour is not None and (len(hour) == 1 or match.start("hour") != len("2026-11-17T")):
         text = f"{match['day']}T{hour:0>2}{text[match.end('hour') :]}"
     if zone is not None:
@@ -202,3 +205,22 @@ def _read(text: str) -> datetime | None:
     except ValueError:
         return None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+
+
+def _in_zone(plain: str, zone: str) -> datetime | None:
+    """The moment of a clock's time. Of an hour that there is twice it is the later one, as in DuckDB."""
+    moment, known = _of_text(plain), UTC if zone in ("UTC", "GMT") else _zone(zone)
+    if moment is None or known is None:
+        return None
+    return max(moment.replace(tzinfo=known, fold=fold).astimezone(UTC) for fold in (0, 1))
+
+
+@lru_cache(1)
+def _zones() -> dict[str, str]:
+    return {name.upper(): name for name in available_timezones()}
+
+
+@lru_cache(64)
+def _zone(name: str) -> ZoneInfo | None:
+    found = _zones().get(name)
+    return None if found is None else ZoneInfo(found)
