@@ -24,7 +24,7 @@ _WEEKS_NAMED = 9
 
 @dataclass(frozen=True, slots=True)
 class LabelEvent:
-    """An event of a label: its time and kind, its text, who caused it, its number on the axis.
+    """An event of a label: its time and kind, its text, who caused it, its link ("": none), its number on the axis.
 
     ``name`` is what stands on the axis, "" if that is the text.
     """
@@ -33,6 +33,7 @@ class LabelEvent:
     kind: str
     text: str
     by: str = ""
+    link: str = ""
     number: int = 0
     name: str = ""
 

@@ -164,19 +164,31 @@ def _spans(history: LabelHistory) -> Iterator[Span]:
 
 
 def _events(history: LabelHistory) -> list[LabelEvent]:
-    """The timeline, and changes of the label's own switch, oldest first, numbered."""
+    """The timeline, incidents, and changes of the label's own switch, oldest first, numbered."""
     store, since, until = history.store, history.windows[0].start, history.week.end
     until = until if history.context.text("week") else max(until, history.context.now)
     found = [
         LabelEvent(e.at, e.kind.replace("_", " "), e.text, e.by)
         for e in store.timeline(*history.about, since=since, until=until)
     ]
+    for incident in store.incidents(*history.about, since=since):
+        found += _incident_events(incident, history.context.request.root)
     own = store.switch_events(*history.about)
     changes = [*(e for e in own if e.kind in _SWITCHED), *store.gate_events()]
     found += [LabelEvent(e.at, "automation", f"{e.kind}: {e.reason}", e.actor, name=e.kind) for e in changes]
     found += [LabelEvent(at, "automation", "lease ended", "") for at in lease_ends(own, until)]
     ordered = sorted((e for e in found if since <= e.at <= until), key=lambda event: (event.at, event.kind, event.text))
     return [replace(event, number=number) for number, event in enumerate(ordered, 1)]
+
+
+def _incident_events(incident: Incident, root: str) -> Iterator[LabelEvent]:
+    link = f"{root}incidents/{incident.id}"
+    happened = (
+        (incident.opened_at, f"{incident.reason.replace('_', ' ')}: opened", ""),
+        (incident.acknowledged_at, "acknowledged", incident.acknowledged_by),
+        (incident.resolved_at, "resolved", incident.resolved_by),
+    )
+    yield from (LabelEvent(at, "incident", text, by or "", link) for at, text, by in happened if at is not None)
 
 
 # One week

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -43,6 +44,7 @@ def make(context: PageContext) -> PageContent:
         "runs": _runs(context), "now": context.now, "duration": duration,
         "of_monitor": [(each.id, what_of(each, {})) for each in _of_monitor(context)],
         "events": events[:EVENTS_SHOWN], "hidden_events": max(0, len(events) - EVENTS_SHOWN),
+        "before": {event: _week_before(weeks, event.at) for event in events[:EVENTS_SHOWN]},
     }  # fmt: skip
     return PageContent("overview.html.j2", "Overview", values, {"labels": lambda: _labels_table(stories)})
 
@@ -105,6 +107,11 @@ def _events(context: PageContext, shown: Sequence[Window]) -> list[TimelineEvent
         return []
     source = context.text("source") or None
     return context.store.timeline(source, since=shown[0].start, until=shown[-1].end)[::-1]
+
+
+def _week_before(newest_first: Sequence[Window], at: datetime) -> str | None:
+    """The last evaluated week that had ended at the time of an event, to compare with the newest."""
+    return next((window.name for window in newest_first if window.end <= at), None)
 
 
 def _labels_table(stories: Sequence[LabelStory]) -> Table:
