@@ -12,6 +12,7 @@ from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
+    FIXED_POINT,
     ONE,
     ZERO,
     Expression,
@@ -19,7 +20,9 @@ from monitor.warehouse.dialects import (
     Named,
     OfTexts,
     as_it_is,
+    double,
     in_catalogue,
+    nearest,
 )
 
 _AFTER_LIMIT_S = 1  # the time limit of a reading is noticed first, so that it is named
@@ -34,6 +37,15 @@ class _Ieee(OfTexts):
         """Whether a value is NaN."""
         return sa.func.is_nan(self.number(column, as_it_is(kind)), type_=sa.Boolean)
 
+    def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
+        """In decimals: over many rows a sum of 64 bits would overflow, which is an error."""
+        whole = sa.cast(nearest(value), self.digits(bounded=bounded))
+        return double(sa.func.sum(whole)) / FIXED_POINT
+
+    def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
+        """The type of the whole numbers that are summed."""
+        return Named("DECIMAL(38, 0)")
+
 
 class BigQuery(_Ieee):
     """A relation is ``dataset.table`` or ``project.dataset.table``. BigQuery ends a job by its own timeout."""
@@ -41,9 +53,12 @@ class BigQuery(_Ieee):
     name: ClassVar[str] = "bigquery"
     name_parts: ClassVar[int] = 3
     naive, zoned, utc = "DATETIME", "TIMESTAMP", "+00:00"
-    whole, whole_bounded = Named("BIGNUMERIC"), Named("NUMERIC")
     kinds: ClassVar[Mapping[str, Kind]] = {"timestamp": "timestamptz"}
     beyond_python: ClassVar[bool] = False
+
+    def digits(self, *, bounded: bool) -> sa.types.TypeEngine[Any]:
+        """The type of the whole numbers that are summed."""
+        return Named("NUMERIC" if bounded else "BIGNUMERIC")
 
     def limit(self, connection: sa.Connection, seconds: float) -> None:
         """The timeout of the jobs that the connection's client starts."""
@@ -75,7 +90,6 @@ class Trino(_Ieee):
 
     name: ClassVar[str] = "trino"
     naive, zoned, utc = "TIMESTAMP(6)", "TIMESTAMP(6) WITH TIME ZONE", " UTC"
-    whole = whole_bounded = Named("DECIMAL(38, 0)")  # a sum of 64 bits would overflow over many rows: an error
     limited = "SET SESSION query_max_run_time = '{seconds}s'"
 
     def byte_length(self, text: Expression) -> Expression:

@@ -126,7 +126,6 @@ class Dialect:
     reads_files: ClassVar[bool] = False
     name_parts: ClassVar[int] = 2
     usual_schema: ClassVar[Expression] = literal_of("public")
-    """The schema whose tables are named without it."""
     trims_characters: ClassVar[bool] = False
     """Whether ltrim and rtrim take the characters as their second argument."""
     slow_to_open: ClassVar[bool] = False
@@ -136,8 +135,6 @@ class Dialect:
     """The errors of which the relation is the cause."""
     whole: ClassVar[sa.types.TypeEngine[Any]] = sa.Numeric(38, 0)
     """A type of whole numbers that holds every sum of values with weights."""
-    whole_bounded: ClassVar[sa.types.TypeEngine[Any]] = sa.BigInteger()
-    """One that holds every sum of values in [-1, 1]."""
 
     # --- relations
 
@@ -176,6 +173,10 @@ class Dialect:
     def only_text(self, connection: sa.Connection, source: FromClause, column: Expression) -> bool:
         """Whether a column of unknown kind holds text and no number."""
         return False
+
+    def default_schema(self, connection: sa.Connection) -> str:
+        """The schema whose tables are named without it."""
+        return str(connection.execute(sa.select(self.usual_schema)).scalar_one())
 
     # --- values
 
@@ -282,7 +283,7 @@ class Dialect:
         Threads add doubles in a different order in each query, so the last digits of a plain sum differ.
         Whole multiples of 2^-40 add up exactly. ``bounded`` values lie in [-1, 1].
         """
-        whole = sa.cast(nearest(value), self.whole_bounded) if bounded else self.wide(nearest(value))
+        whole = sa.cast(nearest(value), sa.BigInteger) if bounded else self.wide(nearest(value))
         return double(sa.func.sum(whole)) / FIXED_POINT
 
     def wide(self, number: Expression) -> Expression:

@@ -33,7 +33,7 @@ def table_names(connection: sa.Connection, dialect: Dialect) -> list[str]:
         kinds = master.c.type.in_(("table", "view"))
         names = sa.select(master.c.name).where(kinds, sa.not_(master.c.name.startswith("sqlite_", autoescape=True)))
         return sorted(_quoted(name) for (name,) in connection.execute(names))
-    usual = connection.execute(sa.select(dialect.usual_schema)).scalar_one()  # first: DuckDB has one result at a time
+    usual = dialect.default_schema(connection)  # first: DuckDB has one result at a time
     tables = sa.table("tables", sa.column("table_schema"), sa.column("table_name"), schema="information_schema")
     rows = connection.execute(
         sa.select(tables.c.table_schema, tables.c.table_name).where(tables.c.table_schema.not_in(_SYSTEM))

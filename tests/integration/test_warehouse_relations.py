@@ -66,7 +66,7 @@ def test_a_view_and_a_select_and_a_name_with_its_schema_are_relations(load: Load
     )
     for engine, warehouse in load([row("a"), row("b", "spam")], then=[view]).items():
         with warehouse._session("") as connection:
-            schema = connection.execute(sa.select(warehouse._dialect.usual_schema)).scalar_one()
+            schema = warehouse._dialect.default_schema(connection)
         for relation in (*selects, f"{schema}.good", f'"{schema}"."good"'):
             assert rows_read(warehouse, source(relation=relation)) == 1, (engine, relation)
 
