@@ -16,6 +16,7 @@ from sqlalchemy import event, exc
 from sqlalchemy.pool import NullPool
 
 from monitor.warehouse.dialects import (
+    DAY_S,
     FIXED_POINT,
     HALF,
     ONE,
@@ -66,6 +67,13 @@ class ClickHouse(Dialect):
         """The instant of a text with microseconds, which the driver would drop from a date."""
         return _instant(sa.literal(utc_text(when), sa.Text))
 
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By whole microseconds. The instant must lie before the moment."""
+        passed: Expression = _whole_microseconds(self.moment(moment, "timestamp")) - _whole_microseconds(
+            _instant(instant)
+        )
+        return sa.func.intDiv(passed, sa.literal_column(str(DAY_S * 1_000_000)))
+
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """In whole numbers of 128 or 256 bits: a sum of 64 bits would overflow without an error."""
         # a NULL may hide a NaN, which cannot be cast to a whole number
@@ -93,6 +101,10 @@ class ClickHouse(Dialect):
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
         """Whether the relation is at fault, so that trying again would not help."""
         return getattr(error.orig, "code", None) in _OF_THE_RELATION
+
+
+def _whole_microseconds(instant: Expression) -> Expression:
+    return sa.func.toUnixTimestamp64Micro(instant)
 
 
 def _instant(value: Expression) -> Expression:

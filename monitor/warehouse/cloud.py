@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import reduce
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from sqlalchemy.sql.expression import FromClause
 
 from monitor.config.relation import Relation
 from monitor.warehouse.dialects import (
+    DAY_S,
     FIXED_POINT,
     ONE,
     ZERO,
@@ -20,6 +22,7 @@ from monitor.warehouse.dialects import (
     Named,
     OfTexts,
     as_it_is,
+    days_of_microseconds,
     double,
     in_catalogue,
     nearest,
@@ -70,6 +73,10 @@ class BigQuery(_Ieee):
         config.job_timeout_ms = (math.ceil(seconds) + _AFTER_LIMIT_S) * 1000
         client.default_query_job_config = config
 
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By whole microseconds."""
+        return days_of_microseconds(sa.func.unix_micros(sa.cast(instant, Named(self.zoned))), moment)
+
     def byte_length(self, text: Expression) -> Expression:
         """How many bytes a text has in UTF-8."""
         return sa.func.byte_length(text)
@@ -91,6 +98,11 @@ class Trino(_Ieee):
     name: ClassVar[str] = "trino"
     naive, zoned, utc = "TIMESTAMP(6)", "TIMESTAMP(6) WITH TIME ZONE", " UTC"
     limited = "SET SESSION query_max_run_time = '{seconds}s'"
+
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By seconds with their fractions."""
+        passed: Expression = sa.literal_column(f"{moment.timestamp():.6f}e0") - sa.func.to_unixtime(instant)
+        return sa.cast(sa.func.floor(passed / sa.literal_column(str(DAY_S))), sa.Integer)
 
     def byte_length(self, text: Expression) -> Expression:
         """How many bytes a text has in UTF-8."""

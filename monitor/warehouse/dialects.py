@@ -57,6 +57,7 @@ COUNT: sa.Label[Any] = sa.func.count().label("n")
 """How many rows there are, as n."""
 FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
 DAY_S = 86_400
+DAY_MICROSECONDS = "86400000000.0e0"
 FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 """The first and the last date that Python has."""
 _1970 = datetime(1970, 1, 1, tzinfo=UTC)
@@ -255,6 +256,16 @@ class Dialect:
             return instant  # type: ignore[no-any-return]  # what a driver gives
         return instant.replace(tzinfo=UTC)  # type: ignore[no-any-return]
 
+    def within(self, column: Expression, kind: Kind, start: Expression, end: Expression) -> Expression:
+        """Whether start <= value < end. Both are moments of this kind."""
+        instant = self.instant(column, kind)
+        return sa.and_(instant >= start, instant < end)
+
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """How many full days an instant lies before a moment, as a whole number."""
+        seconds: Expression = sa.literal_column(f"{moment.timestamp():.6f}e0") - double(sa.extract("epoch", instant))
+        return sa.cast(sa.func.floor(seconds / sa.literal_column(str(DAY_S))), sa.Integer)
+
     def once(self, rows: Statement) -> Statement:
         """The rows, each of whose columns is computed once, for a planner that puts their terms where they are used."""
         return rows
@@ -370,6 +381,12 @@ def microseconds_of(when: datetime) -> int:
     """Microseconds since 1970 of a date; without a time zone it is UTC. Kept fast: SQLite calls it for every row."""
     passed = when - (_1970 if when.tzinfo else _1970_PLAIN)
     return (passed.days * DAY_S + passed.seconds) * 1_000_000 + passed.microseconds
+
+
+def days_of_microseconds(instant: Expression, moment: datetime) -> Expression:
+    """How many whole days an instant, in microseconds since 1970, lies before a moment."""
+    passed: Expression = sa.literal_column(str(microseconds_of(moment))) - instant
+    return sa.cast(sa.func.floor(passed / sa.literal_column(DAY_MICROSECONDS)), sa.Integer)
 
 
 def utc_text(when: datetime) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
@@ -32,17 +32,13 @@ class PostgreSQL(Dialect):
     """PostgreSQL, whose sessions are read-only transactions."""
 
     name = "postgresql"
-    kinds: ClassVar[Mapping[str, Kind]] = {
-        "interval": "other", **dict.fromkeys(("int2", "int4", "int8"), "integer"), "numeric": "decimal",
-        "bytea": "bytes", "citext": "text", "name": "text",
-    }  # fmt: skip
     trims_characters = True
     faults = FAULTS
 
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds."""
         columns = in_catalogue(connection, source, "typname", "typcategory")
-        return [(name, "text" if of == "E" else self.kind(kind)) for name, (kind, of) in columns]
+        return [(name, _postgres_kind(*of_type)) for name, of_type in columns]
 
     def once(self, rows: Statement) -> Statement:
         """Before an offset it computes no term twice; nor does it sort 200,000 groups in two processes more."""
@@ -102,3 +98,14 @@ class PostgreSQL(Dialect):
     def cancel(self, driver: Any) -> None:
         """End the statement that runs on the driver's connection; called from another thread."""
         driver.cancel_safe(timeout=_AFTER_CANCEL_S)
+
+
+def _postgres_kind(name: str, category: str) -> Kind:
+    if name in ("int2", "int4", "int8"):
+        return "integer"
+    named: dict[str, Kind] = {
+        "timestamp": "timestamp", "timestamptz": "timestamptz", "date": "date", "float4": "float32",
+        "numeric": "decimal", "bytea": "bytes",
+    }  # fmt: skip
+    categories: dict[str, Kind] = {"N": "number", "S": "text", "E": "text", "B": "boolean"}
+    return named.get(name) or categories.get(category, "other")

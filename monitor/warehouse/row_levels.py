@@ -209,8 +209,7 @@ class RowLevels:
     def _between(self, start: datetime, end: datetime) -> Expression:
         name, known = self.source.window_on, instant_key(self.source.window_on)
         column, kind = self.layout[known if known in self.layout else name]
-        instant = self.dialect.instant(column, kind)
-        return sa.and_(instant >= self.dialect.moment(start, kind), instant < self.dialect.moment(end, kind))
+        return self.dialect.within(column, kind, self.dialect.moment(start, kind), self.dialect.moment(end, kind))
 
     def _identity(self) -> list[sa.Label[Any]]:
         names = {"item": "item", "label": "label", "score_text": self.score_column, "date_text": self.source.window_on}

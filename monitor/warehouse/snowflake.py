@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import ClassVar
 
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ from monitor.warehouse.dialects import (
     Expression,
     Kind,
     OfTexts,
+    days_of_microseconds,
     described,
 )
 
@@ -35,6 +37,10 @@ class Snowflake(OfTexts):
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order, with their kinds. Names are quoted, so that their case is kept."""
         return [(quoted_name(name, quote=True), snowflake_kind(code)) for name, code in described(connection, source)]
+
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By whole microseconds."""
+        return days_of_microseconds(sa.func.date_part(sa.literal_column("epoch_microsecond"), instant), moment)
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """32 bits of Snowflake's hash, which takes values of any type and NULL. Doubles hold the sum."""

@@ -19,6 +19,7 @@ from monitor.warehouse.dialects import (
     Expression,
     Kind,
     OfTexts,
+    days_of_microseconds,
     double,
     rows_as_arrays,
     utc_text,
@@ -43,6 +44,10 @@ class Spark(OfTexts):
             return super().moment(when, kind)
         text = sa.func.concat(sa.literal(utc_text(when), sa.Text), sa.literal_column("'+00:00'"))
         return sa.cast(text, sa.TIMESTAMP(timezone=True))
+
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By whole microseconds."""
+        return days_of_microseconds(sa.func.unix_micros(sa.cast(instant, sa.TIMESTAMP(timezone=True))), moment)
 
     def exact_sum(self, value: Expression, *, bounded: bool) -> Expression:
         """Spark's floor() gives 64 bits, so values that may be larger are floored as doubles.

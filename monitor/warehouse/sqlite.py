@@ -16,6 +16,7 @@ from sqlalchemy.sql.expression import FromClause
 from monitor.config.relation import Relation, TableName
 from monitor.warehouse.dates import instant_of
 from monitor.warehouse.dialects import (
+    DAY_S,
     FIXED_POINT,
     HALF,
     ONE,
@@ -89,9 +90,18 @@ class SQLite(Embedded):
         """From microseconds since 1970."""
         return None if instant is None else _1970 + timedelta(microseconds=int(instant))
 
+    def days_before(self, instant: Expression, moment: datetime) -> Expression:
+        """By whole microseconds. The instant must lie before the moment."""
+        passed: Expression = sa.literal(microseconds_of(moment), sa.BigInteger) - instant
+        return passed // sa.literal_column(str(DAY_S * 1_000_000), sa.BigInteger)
+
     def moment(self, when: datetime, kind: Kind) -> Expression:
         """Microseconds since 1970, as :meth:`instant` has them."""
         return sa.literal(microseconds_of(when), sa.BigInteger)
+
+    def within(self, column: Expression, kind: Kind, start: Expression, end: Expression) -> Expression:
+        """BETWEEN, since it calls our function once a row; instants are whole microseconds."""
+        return self.instant(column, kind).between(start, end - ONE)
 
     def byte_length(self, text: Expression) -> Expression:
         """By its bytes: octet_length came with SQLite 3.43, and length of a text ends at a NUL."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -78,10 +78,7 @@ class UnresolvedStatements(Statements):
         """
         rows = self._dated_truths(windows).subquery("truths")
         keys = [rows.c.place, rows.c.label, rows.c.item]
-        is_dated = sa.and_(rows.c.waiting == ZERO, rows.c.since.is_not(None))
-        kind, most = self.layout.columns["resolved_at"].kind, full_days(windows[0], self.now)
-        days = [self.dialect.moment(self.now - timedelta(days=ago), kind) for ago in range(1, most + 1)]
-        known = sa.case((is_dated, _days_ago(rows.c.since, days)), else_=whole_number(NO_DATE))
+        known = sa.case((rows.c.waiting == ZERO, rows.c.ago), else_=whole_number(NO_DATE))
         item = sa.select(*keys, sa.func.min(rows.c.waiting).label("waiting"), sa.func.max(known).label("ago"))
         named = self.dialect.byte_length(rows.c.label).between(ONE, LONGEST_LABEL)
         items = item.where(rows.c.item.is_not(None), named).group_by(*keys).subquery("items")
@@ -89,13 +86,14 @@ class UnresolvedStatements(Statements):
         return sa.select(*by, COUNT).group_by(*by)
 
     def _dated_truths(self, windows: Sequence[Window]) -> Statement:
-        """(item, label, place, waiting, since) of the rows of all windows."""
+        """(item, label, place, waiting, ago) of the rows of all windows."""
         values = {"item": self._text("item"), "label": self._text("label"), "waiting": self._waits()}
         kind, predicted = self.layout.columns["predicted_at"].kind, self._instant("predicted_at")
         later = list(enumerate(windows))[:0:-1]
         cases = [(predicted >= self.dialect.moment(window.start, kind), whole_number(at)) for at, window in later]
         values["place"] = sa.case(*cases, else_=ZERO) if cases else ZERO
-        values["since"] = self._datable("resolved_at")
+        since = self.dialect.days_before(self._datable("resolved_at"), self.now)
+        values["ago"] = sa.func.coalesce(since, whole_number(NO_DATE))
         return self._select(*labelled(values)).where(self._in_window())
 
     def set_aside(self) -> Statement:
@@ -138,15 +136,6 @@ class UnresolvedStatements(Statements):
 
     def _date_reasons(self, *, in_window: bool) -> Reasons:
         return []
-
-
-def _days_ago(instant: Expression, days: Sequence[Expression], ago: int = 0) -> Expression:
-    """How many of the moments ``days``, each a day before the one in front of it, an instant does not lie after."""
-    if not days:
-        return whole_number(ago)
-    middle = len(days) // 2
-    later, earlier = _days_ago(instant, days[:middle], ago), _days_ago(instant, days[middle + 1 :], ago + middle + 1)
-    return sa.case((instant > days[middle], later), else_=earlier)
 
 
 def delays_of(columns: Arrays, windows: Sequence[Window], now: datetime) -> dict[str | None, tuple[TruthDelays, ...]]:
