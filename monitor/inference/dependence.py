@@ -15,7 +15,9 @@ Where the formula gives no answer, a safe value is used: see :func:`design_effec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Self
 
 MIN_CLUSTERS = 10.0  # with fewer clusters (of equal size), nothing is known about how alike their rows are
 _NOTHING = 1e-12  # squared residuals of less than this for each squared weight are rounding
@@ -37,6 +39,15 @@ class ClusterSums:
     rr: float
     rw: float
     ww: float
+
+    @classmethod
+    def of(cls, sums: Mapping[str, float]) -> Self:
+        """The sums by their names, as a statement of the warehouse returns them.
+
+        Where ``rw`` and ``ww`` are missing, every weight is 1, and they equal ``r`` and ``w``.
+        """
+        known = {"rw": sums["r"], "ww": sums["w"], **sums}
+        return cls(**{field.name: float(known[field.name]) for field in fields(cls)})
 
     @property
     def mean(self) -> float:

@@ -343,10 +343,13 @@ def _types(opened: OpenSource, layout: Layout) -> Iterator[RelationProblem]:
 
 def _no_date(opened: OpenSource, layout: Layout, wanted: str) -> RelationProblem:
     """A column that is no date, with the form of one of its values, and what makes a date of it."""
-    column = layout.columns[wanted]
+    column, dialect = layout.columns[wanted], opened.dialect
     example = _example(opened, layout, wanted)
     shown = "" if form_of(example) is None else f": {clean(str(example))}, {in_words(example)}"
-    remedy = remedy_for(example, column.name, opened.dialect.name, is_text=column.kind == "text")
+    known = example is not None and dialect.name in ("duckdb", "postgresql")
+    remedy = (
+        remedy_for(example, column.name, dialect.name, is_text=column.kind == "text") if known else dialect.date_remedy
+    )
     return opened.problem(f"column {column.name} ({wanted}) is {column.kind}, no date{shown}", remedy)
 
 

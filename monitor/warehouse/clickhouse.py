@@ -49,6 +49,7 @@ class ClickHouse(Dialect):
     usual_schema: ClassVar[Expression] = sa.func.currentDatabase()
     beyond_python: ClassVar[bool] = False  # they lie between the years 1900 and 2299
     kinds: ClassVar[Mapping[str, Kind]] = {"datetime": "timestamptz", "float32": "float32"}
+    date_remedy: ClassVar[str] = "make it a DateTime64 in a view: parseDateTime64BestEffortOrNull(...)"
 
     def not_a_number(self, column: Expression, kind: Kind) -> Expression:
         """Whether a value is NaN."""

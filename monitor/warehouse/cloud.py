@@ -54,6 +54,7 @@ class BigQuery(_Ieee):
     """A relation is ``dataset.table`` or ``project.dataset.table``. BigQuery ends a job by its own timeout."""
 
     name: ClassVar[str] = "bigquery"
+    date_remedy: ClassVar[str] = "make it a timestamp in a view: SAFE_CAST(... AS TIMESTAMP)"
     name_parts: ClassVar[int] = 3
     naive, zoned, utc = "DATETIME", "TIMESTAMP", "+00:00"
     kinds: ClassVar[Mapping[str, Kind]] = {"timestamp": "timestamptz"}
@@ -96,6 +97,7 @@ class Trino(_Ieee):
     """The catalog is that of the address; a relation is ``table`` or ``schema.table``. A session limits its queries."""
 
     name: ClassVar[str] = "trino"
+    date_remedy: ClassVar[str] = "make it a timestamp in a view: TRY_CAST(... AS TIMESTAMP(6) WITH TIME ZONE)"
     naive, zoned, utc = "TIMESTAMP(6)", "TIMESTAMP(6) WITH TIME ZONE", " UTC"
     limited = "SET SESSION query_max_run_time = '{seconds}s'"
 

@@ -146,34 +146,55 @@ class ClusterStatements(RowLevels):
         *,
         by_label: bool = False,
     ) -> Subquery:
-        """One row per cluster, with the sums of each part over its rows, and the aggregates ``more``."""
-        bounded = "weight" not in self.layout
-        sums = [
-            self.dialect.exact_sum(value, bounded=bounded).label(f"{part}{name}")
-            for part, (r, w) in parts.items()
-            for name, value in _of_row(r, w).items()
-        ]
+        """One row per cluster, with the sums of each part over its rows, and the aggregates ``more``.
+
+        Without weights the sums of w and w^2 are the number of rows, and that of r w is that of r.
+        """
+        sums: list[Expression] = []
+        for part, (r, w) in parts.items():
+            sums += [value.label(f"{part}{name}") for name, value in self._sums_of_part(r, w).items()]
         keys = [facts.c.label] if by_label else []
         shared = [facts.c[name] for name in within]
         named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
         return sa.select(*keys, *named, *sums, *more).group_by(*keys, *shared).subquery("clusters")
 
+    def _sums_of_part(self, r: Expression, w: Expression) -> dict[str, Expression]:
+        """The sums over the rows of one cluster."""
+        if "weight" in self.layout:
+            products = {"r": r, "rr": r * r, "w": w, "rw": r * w, "ww": w * w}
+            return {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
+        sums = {name: self.dialect.exact_sum(value, bounded=True) for name, value in {"r": r, "rr": r * r}.items()}
+        return {**sums, "w": double(sa.func.count() if w is ONE else sa.func.count(w))}
+
     def _cluster_totals(self, inner: Subquery, within: Sequence[str], parts: Collection[str]) -> dict[str, Expression]:
-        """The sums over clusters, by name. Rows without a cluster are clusters by themselves; each row has an item."""
+        """The sums over clusters, by name. A row without a cluster is a cluster by itself; each row has an item."""
         missing = [inner.c[f"key_{index}"].is_(None) for index, name in enumerate(within) if name != "item"]
-        totals: dict[str, Expression] = {}
+        alone = sa.or_(*missing) if missing else None
+        outer: dict[str, Expression] = {}
         for part in parts:
-            rows = {name: inner.c[f"{part}{name}"] for name in ("r", "w", "rr", "rw", "ww")}
-            r, w = rows["r"], rows["w"]
-            values = {**rows, "aa": r * r, "aw": r * w, "cc": w * w}
-            if missing:
-                alone = {"aa": rows["rr"], "aw": rows["rw"], "cc": rows["ww"]}
-                values |= {name: sa.case((sa.or_(*missing), alone[name]), else_=values[name]) for name in alone}
-            totals |= {f"{part}{name}": self.dialect.exact_sum(of, bounded=False) for name, of in values.items()}
-        return totals
+            outer |= {f"{part}{name}": value for name, value in self._squares(inner, part, alone).items()}
+            of_rows = (f"{part}{name}" for name in ("r", "w", "rr", "rw", "ww"))
+            outer |= {name: inner.c[name] for name in of_rows if name in inner.c}
+        names = () if "weight" in self.layout else ("w", "cc")  # numbers of rows, and their squares
+        whole = {f"{part}{name}" for part in parts for name in names}
+        return {
+            name: _sum_of_whole(value) if name in whole else self.dialect.exact_sum(value, bounded=False)
+            for name, value in outer.items()
+        }
+
+    def _squares(self, inner: Subquery, part: str, alone: Expression | None) -> dict[str, Expression]:
+        """The squares and products of a cluster's sums; where its rows are each ``alone``, the sums of those of rows.
+
+        Without weights there are no sums rw and ww: they equal r and w.
+        """
+        names = {"rw": "rw", "ww": "ww"} if "weight" in self.layout else {"rw": "r", "ww": "w"}
+        r, w, rr, rw, ww = (inner.c[f"{part}{names.get(name, name)}"] for name in ("r", "w", "rr", "rw", "ww"))
+        pairs = {"aa": (rr, r * r), "aw": (rw, r * w), "cc": (ww, w * w)}
+        if alone is None:
+            return {name: cluster for name, (_, cluster) in pairs.items()}
+        return {name: sa.case((alone, row), else_=cluster) for name, (row, cluster) in pairs.items()}
 
 
-def _of_row(r: Expression, w: Expression) -> dict[str, Expression]:
-    """The values of a row that are summed over a cluster, from its weighted residual and its weight."""
-    products = {"rw": r, "ww": w} if w is ONE else {"rw": r * w, "ww": w * w}
-    return {"r": r, "w": w, "rr": r * r, **products}
+def _sum_of_whole(value: Expression) -> Expression:
+    """The sum of whole numbers in double precision."""
+    return double(sa.func.sum(sa.cast(value, sa.BigInteger)))

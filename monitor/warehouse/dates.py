@@ -146,8 +146,6 @@ def remedy_for(value: object, column: str, engine: str, *, is_text: bool, file: 
     >>> remedy_for("unknown", "closed_at", "duckdb", is_text=True, file=True)
     'correct them where they come from: no form of a date fits such a value'
     """
-    if not file and engine not in ("duckdb", "postgresql", "sqlite"):
-        return f"make timestamps of {column} in a view or a SELECT"
     form = form_of(value)
     if form is None and value is not None and not any(map(str.isdigit, str(value))):
         return "correct them where they come from: no form of a date fits such a value"
@@ -165,7 +163,9 @@ def remedy_for(value: object, column: str, engine: str, *, is_text: bool, file: 
         if form is None:
             return f"cast it in a view or a SELECT: CAST({column} AS TIMESTAMP WITH TIME ZONE)"
         return f"make dates of them in a view or a SELECT: to_timestamp({column}, '{to_postgres(form)}')"
-    return f"write {column} as 2026-11-17 14:30:00 where the table is filled, since SQLite cannot read another form"
+    if engine == "sqlite":
+        return f"write {column} as 2026-11-17 14:30:00 where the table is filled, since SQLite cannot read another form"
+    return f"cast {column} in a view or a SELECT"
 
 
 _POSTGRES = {

@@ -124,6 +124,7 @@ class Dialect:
     kinds: ClassVar[Mapping[str, Kind]] = {}
     """Beginnings of names of types, in lower case, that mean something else here than in other engines."""
     date_kinds: ClassVar[frozenset[Kind]] = frozenset(DATED)
+    date_remedy: ClassVar[str] = "cast it in a view: CAST(... AS TIMESTAMP WITH TIME ZONE)"
     reads_files: ClassVar[bool] = False
     name_parts: ClassVar[int] = 2
     usual_schema: ClassVar[Expression] = literal_of("public")

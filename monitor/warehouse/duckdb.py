@@ -41,6 +41,7 @@ class DuckDB(Embedded):
     name = "duckdb"
     kinds: ClassVar[Mapping[str, Kind]] = {"float": "float32", "json": "text", "blob": "bytes"}
     date_kinds = frozenset({"timestamp", "timestamptz", "date", "text"})
+    date_remedy = "make it a timestamp in a view (epoch seconds: to_timestamp(...))"
     reads_files = True
     name_parts = 3
     usual_schema = literal_of("main")

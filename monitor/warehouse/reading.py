@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -174,7 +174,11 @@ class Reader:
             segments=latest._segments(crowded, effects, rare),
             whole_design_effect=effect,
             versions=latest._versions(),
-            quality=(*latest._quality(repeated, rejected), *self._left_out(crowded)),
+            quality=(
+                *latest._quality(repeated, rejected),
+                *self._left_out(crowded),
+                *self._together(rare, len(counts)),
+            ),
             rows=sum(of.rows for of in counts.values()) + (0 if rest is None else rest.rows),
             rest=rest,
             ranked=latest._ranked(),
@@ -182,7 +186,7 @@ class Reader:
             whole=latest._whole(groups, sums),
             rejected=rejected,
             fingerprint=fingerprint if self.rows is self.outside else None,
-        ).noted(RARE_LABELS, _together(len(rare), len(counts)))
+        )
 
     def _numbers(self, every: NumberStatements) -> Reading:
         """The reading of a source of numbers, whose rows leave the warehouse; a sample if there are too many."""
@@ -257,6 +261,13 @@ class Reader:
         """A record of the segments that were left out. Their rows still count."""
         columns = tuple({"segment": segment, "values": f"more than {SEGMENT_VALUES}"} for segment in segments)
         return (RejectedRows(self.name, TOO_MANY_VALUES, 0, columns),) if columns else ()
+
+    def _together(self, rare: Set[str], others: int) -> tuple[RejectedRows, ...]:
+        """The note that some labels are judged together; their rows still count."""
+        labels = len(rare) + others
+        which = f"{len(rare):,} of {labels:,} labels have fewer than {_few_rows(labels)} rows in this window"
+        why = {"why": f"{which}: they count in all labels together, and are not judged one by one"}
+        return (RejectedRows(self.name, RARE_LABELS, 0, (why,)),) if rare else ()
 
     def _rest(self, groups: Arrays, rare: Set[str]) -> Counts:
         """The rows of rare labels, all together."""
@@ -417,19 +428,12 @@ def _effect(within: ClusterSums, *clusters_and_both: ClusterSums) -> float:
 
 def _sums_of(row: Sums, part: str = "") -> ClusterSums:
     """The sums of one part of a row, whose names begin so. NULL, the sum of no rows, is 0."""
-    return ClusterSums(**{each.name: float(row[f"{part}{each.name}"] or 0) for each in fields(ClusterSums)})
+    return ClusterSums.of({name.removeprefix(part): float(row[name] or 0) for name in row if name.startswith(part)})
 
 
 def _chosen(columns: Arrays, rows: npt.NDArray[Any]) -> Arrays:
     """Some rows of every column."""
     return {name: column[rows] for name, column in columns.items()}
-
-
-def _together(rare: int, others: int) -> Iterator[str]:
-    """The note that some labels are judged together; their rows still count."""
-    if rare:
-        which = f"{rare:,} of {rare + others:,} labels have fewer than {_few_rows(rare + others)} rows in this window"
-        yield f"{which}: they count in all labels together, and are not judged one by one"
 
 
 def _few_rows(labels: int) -> int:

@@ -1,6 +1,6 @@
 """Scores in [0, 1] from log-probabilities and votes: one function of the numbers of a row for each of CONSTRUCTIONS.
 
-One broken answer stops nothing: its row is rejected as one whose score is no number.
+:func:`scores` parses the rows, and gives the reason for each row without a score: one broken answer stops nothing.
 """
 
 from __future__ import annotations
@@ -9,16 +9,31 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from heapq import nlargest
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from monitor.core.records import ROUNDING
 
+Floats = npt.NDArray[np.float64]
 Row = Sequence[float]
 RowValue = str | Row | None
 Needs = Literal["token_logprobs", "label_logprobs", "votes"]
+
+
+class BadArray(StrEnum):
+    """Why no score could be made of a row. All are described in ``docs/confidence.md``."""
+
+    MISSING = "missing"
+    NOT_JSON = "not_json"
+    NOT_AN_ARRAY = "not_an_array"
+    EMPTY = "empty"
+    NOT_A_NUMBER = "not_a_number"
+    OUT_OF_RANGE = "out_of_range"
+    TOO_FEW_NUMBERS = "too_few_numbers"
 
 
 def sequence_probability(row: Row) -> float:
@@ -148,49 +163,122 @@ def vote_consistency_sample(row: Row) -> float:
 class Construction:
     """One way to compute a score. ``needs`` says what a row contains, ``least`` how many numbers it must have.
 
-    ``function`` takes the numbers of a row; what it gives is cut to [0, 1].
+    ``function`` takes the numbers of a row; what it gives is cut to [0, 1]. ``name`` is a heading in
+    docs/confidence.md.
     """
 
+    name: str
+    summary: str
     needs: Needs
     function: Callable[[Row], float]
     least: int = 1
 
-    def score(self, value: RowValue) -> float | None:
-        """The score of a JSON array as text, or of a list of numbers; None of no value, NaN of what gives no score.
-
-        Log-probabilities are natural logarithms, at most 0; votes lie in [0, 1].
-
-        >>> [CONSTRUCTIONS["min_probability"].score(value) for value in ("[-0.1, -0.7]", "null", "[0.3]")]
-        [0.4965853037914095, None, nan]
-        """
-        try:
-            row = json.loads(value) if isinstance(value, str) else value
-        except (ValueError, RecursionError):
-            return math.nan
-        if row is None:
-            return None
-        is_array = isinstance(row, (Sequence, np.ndarray)) and not isinstance(row, str)
-        if not is_array or len(row) < self.least or not all(map(_is_number, row)):
-            return math.nan
+    def score(self, value: RowValue) -> float | BadArray:
+        """The score of a row, or why there is none. Log-probabilities are at most 0, votes in [0, 1]."""
+        row = _numbers(value)
+        if isinstance(row, BadArray):
+            return row
         low, high = (0.0, 1.0) if self.needs == "votes" else (-math.inf, 0.0)
         if min(row) < low - ROUNDING or max(row) > high + ROUNDING:
-            return math.nan
+            return BadArray.OUT_OF_RANGE
+        if len(row) < self.least:
+            return BadArray.TOO_FEW_NUMBERS
         return min(max(self.function([min(max(each, low), high) for each in row]), 0.0), 1.0)
 
 
-CONSTRUCTIONS: Mapping[str, Construction] = {
-    "sequence_probability": Construction("token_logprobs", sequence_probability),
-    "geometric_mean_probability": Construction("token_logprobs", geometric_mean_probability),
-    "mean_probability": Construction("token_logprobs", mean_probability),
-    "min_probability": Construction("token_logprobs", min_probability),
-    "top_two_margin": Construction("label_logprobs", top_two_margin, least=2),
-    "entropy_confidence": Construction("label_logprobs", entropy_confidence, least=2),
-    "top_two_log_margin": Construction("label_logprobs", top_two_log_margin, least=2),
-    "vote_share": Construction("votes", mean),
-    "vote_consistency": Construction("votes", vote_consistency),
-    "vote_consistency_sample": Construction("votes", vote_consistency_sample, least=2),
-}
-"""The ways to compute a score. Each is a heading in docs/confidence.md."""
+_ALL = (
+    Construction(
+        "sequence_probability",
+        "Probability of the whole answer: exp of the sum of token log-probabilities",
+        "token_logprobs",
+        sequence_probability,
+    ),
+    Construction(
+        "geometric_mean_probability",
+        "Geometric mean of the token probabilities: exp of the mean log-probability",
+        "token_logprobs",
+        geometric_mean_probability,
+    ),
+    Construction("mean_probability", "Mean of the token probabilities", "token_logprobs", mean_probability),
+    Construction("min_probability", "Smallest token probability", "token_logprobs", min_probability),
+    Construction(
+        "top_two_margin",
+        "Probability of the likeliest label less that of the second",
+        "label_logprobs",
+        top_two_margin,
+        least=2,
+    ),
+    Construction(
+        "entropy_confidence",
+        "1 less the entropy over the labels, as a share of the largest possible",
+        "label_logprobs",
+        entropy_confidence,
+        least=2,
+    ),
+    Construction(
+        "top_two_log_margin",
+        "Margin of the log-probabilities of the two likeliest labels, by 1 / (1 + exp(-margin))",
+        "label_logprobs",
+        top_two_log_margin,
+        least=2,
+    ),
+    Construction("vote_share", "Share of the runs that said yes", "votes", mean),
+    Construction(
+        "vote_consistency", "1 less four times the variance of the votes, divisor M", "votes", vote_consistency
+    ),
+    Construction(
+        "vote_consistency_sample",
+        "1 less four times the variance of the votes, divisor M - 1",
+        "votes",
+        vote_consistency_sample,
+        least=2,
+    ),
+)
+
+CONSTRUCTIONS: Mapping[str, Construction] = {each.name: each for each in _ALL}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """N scores, shape (N,), NaN for a row without one; ``reasons`` maps the index of such a row to the reason."""
+
+    score: Floats
+    reasons: Mapping[int, BadArray]
+
+
+def scores(method: str, values: Sequence[RowValue]) -> Scored:
+    """The score of each row by one construction; a row without a score has NaN and a reason.
+
+    ``values`` has a JSON array as text, a list of numbers, or None for each row. Log-probabilities are natural
+    logarithms. Raises ValueError for an unknown method.
+
+    >>> found = scores("min_probability", ["[-0.1, -0.7]", None, "[0.3]"])
+    >>> found.score.round(4).tolist(), [str(reason) for reason in found.reasons.values()]
+    ([0.4966, nan, nan], ['missing', 'out_of_range'])
+    """
+    if method not in CONSTRUCTIONS:
+        raise ValueError(f"{method!r} is no construction; choose one of: {', '.join(CONSTRUCTIONS)}")
+    found = [CONSTRUCTIONS[method].score(value) for value in values]
+    reasons = {place: each for place, each in enumerate(found) if isinstance(each, BadArray)}
+    return Scored(np.array([math.nan if isinstance(each, BadArray) else each for each in found]), reasons)
+
+
+def _numbers(value: Any) -> list[float] | BadArray:
+    """The numbers of a row, or why there are none."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return BadArray.NOT_JSON
+        if isinstance(value, str):
+            return BadArray.NOT_AN_ARRAY
+    if value is None:
+        return BadArray.MISSING
+    if not isinstance(value, (Sequence, np.ndarray)):
+        return BadArray.NOT_AN_ARRAY
+    if not len(value):
+        return BadArray.EMPTY
+    return list(value) if all(map(_is_number, value)) else BadArray.NOT_A_NUMBER
 
 
 def _is_number(value: Any) -> bool:

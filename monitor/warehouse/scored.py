@@ -23,7 +23,7 @@ from monitor.warehouse.dates import instant_of
 from monitor.warehouse.dialects import FIRST, NUMERIC, Kind
 from monitor.warehouse.duckdb import DuckDB
 from monitor.warehouse.relation import from_clause
-from monitor.warehouse.score_construction import CONSTRUCTIONS
+from monitor.warehouse.score_construction import BadArray, scores
 from monitor.warehouse.statements import Asked, Rows, Statements
 
 CHUNK = 50_000
@@ -78,7 +78,9 @@ def _create(layout: Layout) -> str:
 def _scored(rows: Sequence[Sequence[Any]], plain: Statements, made: ScoreFrom) -> dict[str, list[Any]]:
     """The columns of some rows by canonical name: dates as ISO text; scores, NaN if an array gives none."""
     columns = dict(zip(plain.layout.columns, map(list, zip(*rows, strict=True)), strict=True))
-    columns["score"] = list(map(CONSTRUCTIONS[made.method].score, columns.pop(made.source)))
+    found = scores(made.method, columns.pop(made.source))
+    missing = {row for row, reason in found.reasons.items() if reason is BadArray.MISSING}
+    columns["score"] = [None if row in missing else float(score) for row, score in enumerate(found.score)]
     for name in _DATES:
         if name in columns:
             columns[name] = [_date_text(value) for value in columns[name]]

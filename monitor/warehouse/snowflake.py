@@ -29,6 +29,7 @@ class Snowflake(OfTexts):
     """NaN is above every number and equals itself; text is compared by its bytes. Names fold to upper case."""
 
     name: ClassVar[str] = "snowflake"
+    date_remedy: ClassVar[str] = "make it a timestamp in a view: TRY_TO_TIMESTAMP_TZ(...)"
     name_parts: ClassVar[int] = 3
     usual_schema: ClassVar[Expression] = sa.func.current_schema()
     naive, zoned, utc = "TIMESTAMP_NTZ", "TIMESTAMP_TZ", " +00:00"

@@ -35,6 +35,7 @@ class Spark(OfTexts):
         "interval": "other", "timestamp_ntz": "timestamp", "timestamp": "timestamptz", "float": "float32",
         **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), "integer"),
     }  # fmt: skip
+    date_remedy: ClassVar[str] = "make it a timestamp in a view: try_to_timestamp(...)"
     name_parts: ClassVar[int] = 3
     naive: ClassVar[str] = "TIMESTAMP_NTZ"
 

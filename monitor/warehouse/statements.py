@@ -85,8 +85,16 @@ class Statements(CountStatements):
         rows = self._judged()
         yield identified(rows, rows.c.reason).where(rows.c.reason.is_not(None))
         if RejectReason.DUPLICATE in reasons:
-            rows = self._ranked(self._every())
+            rows = self._ranked(self._of_repeated())
             yield identified(rows, sa.literal(RejectReason.DUPLICATE.value, sa.Text)).where(rows.c.place > ONE)
+
+    def _of_repeated(self) -> Subquery:
+        """The sound rows of the first items with a repeated (item, label): enough to show, and few to sort."""
+        rows, same, by_bytes = self._every(), self._every(), self.dialect.ordered
+        pairs = sa.select(same.c.item).group_by(same.c.item, same.c.label).having(sa.func.count() > ONE)
+        items = sa.select(pairs.subquery("pairs").c.item).distinct().subquery("items")
+        first = sa.select(items.c.item).order_by(by_bytes(items.c.item)).limit(EXAMPLES).subquery("first_items")
+        return sa.select(rows).select_from(rows.join(first, rows.c.item == first.c.item)).subquery("of_items")
 
     # --- whether rows have changed, and dates
 
