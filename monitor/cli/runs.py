@@ -108,6 +108,8 @@ def _run(
             verdicts = [verdict for part in result.evaluated for verdict in part.verdicts]
             stories = Teller.of(opened).of_window(result.diagnoses, verdicts)
             cli.out.print(run_summary(result.evaluated, stories, result.actions))
+            if (read := opened.warehouse.bytes_read) is not None:
+                cli.say(f"The warehouse read {read / 1e6:,.1f} MB of its tables for this run.")
             if config.automation.dry_run and not dry_run:
                 _say_how_to_go_live(opened.settings, window)
             elif any(action.state.startswith("not sent") for action in result.actions):

@@ -21,7 +21,7 @@ from monitor.warehouse.dialects import (
     HALF,
     ONE,
     ZERO,
-    Dialect,
+    CountsBits,
     Expression,
     Kind,
     as_it_is,
@@ -38,11 +38,12 @@ _SETTINGS = {
     "join_use_nulls": 1,
     "prefer_column_name_to_alias": 1,  # a name is the column of the subquery, not an alias of the same SELECT
 }
+_READ = "bytes_read"
 _OF_THE_RELATION = frozenset({36, 42, 43, 44, 46, 47, 53, 60, 62, 81, 164, 179, 207, 386, 497})
 """Codes of errors that would come again: unknown names, wrong types, syntax, no right to read."""
 
 
-class ClickHouse(Dialect):
+class ClickHouse(CountsBits):
     """Doubles are compared by IEEE 754: NaN is above nothing and equals nothing."""
 
     name: ClassVar[str] = "clickhouse"
@@ -82,6 +83,10 @@ class ClickHouse(Dialect):
         whole = sa.func.toInt128(number) if bounded else sa.func.toInt256(number)
         return sa.func.toFloat64(sa.func.sum(whole)) / FIXED_POINT
 
+    def bit_count(self, number: Expression) -> Expression:
+        """How many bits of a whole number of 64 bits are set."""
+        return sa.func.bitCount(number)
+
     def byte_length(self, text: Expression) -> Expression:
         """How many bytes a text has in UTF-8: ClickHouse's length() counts bytes."""
         return sa.func.length(text)
@@ -99,9 +104,23 @@ class ClickHouse(Dialect):
         driver: Any = connection.connection.driver_connection
         driver.client.set_client_setting("max_execution_time", math.ceil(seconds) + _AFTER_CANCEL_S)
 
+    def bytes_read(self, connection: sa.Connection) -> int | None:
+        """Bytes that the statements of this connection read, from the summary that comes with each result."""
+        return int(connection.info.get(_READ, 0))
+
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
         """Whether the relation is at fault, so that trying again would not help."""
         return getattr(error.orig, "code", None) in _OF_THE_RELATION
+
+
+class ChDB(ClickHouse):
+    """The same engine in this process, whose driver does not say what a statement read."""
+
+    def bytes_read(self, connection: sa.Connection) -> int | None:
+        """Bytes that all statements of this process read, by the engine's counter, which has no row at first."""
+        counter = sa.table("events", sa.column("event"), sa.column("value"), schema="system")
+        read = sa.select(sa.func.sum(counter.c.value)).where(counter.c.event == sa.literal("SelectedBytes", sa.Text))
+        return int(connection.execute(read).scalar() or 0)
 
 
 def _whole_microseconds(instant: Expression) -> Expression:
@@ -116,7 +135,15 @@ def clickhouse_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     """A server, asked over HTTP or HTTPS."""
     engine = sa.create_engine(url.set(drivername=_DRIVER), pool_size=2)
     event.listen(engine, "connect", _settle)
+    event.listen(engine, "after_cursor_execute", _add_bytes_read)
     return engine
+
+
+def _add_bytes_read(connection: sa.Connection, cursor: Any, *_: Any) -> None:
+    """Add the bytes of one statement. They are complete: the driver makes the server wait for its end."""
+    summaries: list[dict[str, Any]] = cursor.summary
+    read = sum(int(summary.get("read_bytes", 0)) for summary in summaries)
+    connection.info[_READ] = connection.info.get(_READ, 0) + read
 
 
 def chdb_engine(url: sa.URL, _: set[str]) -> sa.Engine:

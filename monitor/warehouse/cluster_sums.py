@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import sqlalchemy as sa
@@ -29,14 +30,17 @@ class ClusterStatements(RowLevels):
 
     # --- items
 
-    def of_items(self) -> Statement:
+    def of_items(self, labels: Sequence[str] = ()) -> Statement:
         """One row: n, w, w2, the sum of w y for each metric of items, by its name, and :meth:`dependence` of rows.
 
         y is the value of the metric for one item. The sums of :meth:`dependence` within items are named ``rows_r`` etc.
+        With ``labels``, which are those of the rows, ``again`` is 0 only if no (item, label) repeats.
         """
         facts = self._item_facts()
-        values = labelled(self._item_values(facts))
-        items = self._clusters(facts, ("item",), {"rows_": self._residual(facts)}, values)
+        values = self._item_values(facts)
+        if labels:
+            values["again"] = self.dialect.repeats(facts.c.label, labels)
+        items = self._clusters(facts, ("item",), {"rows_": self._residual(facts)}, labelled(values))
         weighted, exact = "weight" in self.layout, self.dialect.exact_sum
         sums: dict[str, Expression] = dict.fromkeys(("n", "w", "w2"), sa.func.count())
         if weighted:
@@ -45,6 +49,8 @@ class ClusterStatements(RowLevels):
             value, _ = self._weighted(items, items.c[name])
             sums[name] = exact(value, bounded=not weighted)
         sums |= self._cluster_totals(items, ("item",), ["rows_"])
+        if labels:
+            sums["again"] = sa.func.sum(items.c.again)
         return sa.select(*labelled(sums))
 
     def item_dependence(self) -> Statement:
@@ -152,19 +158,20 @@ class ClusterStatements(RowLevels):
         """
         sums: list[Expression] = []
         for part, (r, w) in parts.items():
-            sums += [value.label(f"{part}{name}") for name, value in self._sums_of_part(r, w).items()]
+            sums += [value.label(f"{part}{name}") for name, value in self._sums_of_part(r, w, within).items()]
         keys = [facts.c.label] if by_label else []
         shared = [facts.c[name] for name in within]
         named = [key.label(f"key_{index}") for index, key in enumerate(shared)]
         return sa.select(*keys, *named, *sums, *more).group_by(*keys, *shared).subquery("clusters")
 
-    def _sums_of_part(self, r: Expression, w: Expression) -> dict[str, Expression]:
+    def _sums_of_part(self, r: Expression, w: Expression, within: Sequence[str]) -> dict[str, Expression]:
         """The sums over the rows of one cluster."""
         if "weight" in self.layout:
             products = {"r": r, "rr": r * r, "w": w, "rw": r * w, "ww": w * w}
             return {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
-        sums = {name: self.dialect.exact_sum(value, bounded=True) for name, value in {"r": r, "rr": r * r}.items()}
-        return {**sums, "w": double(sa.func.count() if w is ONE else sa.func.count(w))}
+        exact = self.dialect.exact_sum_of_few if "item" in within else partial(self.dialect.exact_sum, bounded=True)
+        rows = double(sa.func.count() if w is ONE else sa.func.count(w))
+        return {"r": exact(r), "rr": exact(r * r), "w": rows}
 
     def _cluster_totals(self, inner: Subquery, within: Sequence[str], parts: Collection[str]) -> dict[str, Expression]:
         """The sums over clusters, by name. A row without a cluster is a cluster by itself; each row has an item."""

@@ -10,8 +10,11 @@ from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import ScorePlace
 from monitor.warehouse.cluster_sums import ClusterStatements
-from monitor.warehouse.dialects import COUNT, EMPTY, ONE, ZERO, Expression, Statement, labelled
+from monitor.warehouse.dialects import COUNT, EMPTY, ONE, ZERO, Expression, Statement, double, labelled
 from monitor.warehouse.row_levels import LONGEST_LABEL, whole_number
+
+_CELL: Expression = sa.literal_column("109951163.0e0")  # a cell of scores and its square, in steps of 2^-40
+_CELLS: Expression = sa.literal_column("10995.0e0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +88,24 @@ class CountStatements(ClusterStatements):
 
     def _sums(self, facts: Subquery) -> list[sa.Label[Any]]:
         """The sums of each group, all rows of which are in one cell."""
-        s, y, weighted = facts.c.s, facts.c.y, "weight" in self.layout
-        products = {"ws": s, "wy": y, "wsy": s * y, "ws2": s * s}
-        products |= {} if self._whole_outcomes else {"wy2": y * y}
-        if weighted:  # else every weight is 1, and the sums of weights are the number of rows
-            products = {"w": ONE, "w2": facts.c.w, **products}
-            products = {name: facts.c.w * value for name, value in products.items()}
-        sums = {name: self.dialect.exact_sum(value, bounded=not weighted) for name, value in products.items()}
+        of_group = sa.func.floor(double(facts.c.key) * sa.literal_column("0.25e0"))  # NUMERIC would be slow
+        w, s, y = facts.c.w, facts.c.s, facts.c.y
+        sums: dict[str, Expression]
+        if "weight" in self.layout:
+            products = {"w": w, "w2": w * w, "ws": w * s, "wy": w * y, "wsy": w * s * y, "ws2": w * s * s}
+            products |= {} if self._whole_outcomes else {"wy2": w * y * y}
+            sums = {name: self.dialect.exact_sum(value, bounded=False) for name, value in products.items()}
+        else:  # every weight is 1: the sums of weights are the number of rows
+            exact, near, n = self.dialect.exact_sum, self.dialect.sum_near, sa.func.count()
+            cell = double(facts.c.cell)
+            sums = {
+                "ws": near(s, cell * _CELL, n * of_group * _CELL),
+                "ws2": near(s * s, cell * cell * _CELLS, n * of_group * of_group * _CELLS),
+            }
+            if self._whole_outcomes:
+                sums["wy"] = sa.func.count(sa.case((y == ONE, ONE)))
+                sums["wsy"] = near(s * y, cell * y * _CELL, sums["wy"] * of_group * _CELL)
+            else:
+                products = {"wy": y, "wsy": s * y, "wy2": y * y}
+                sums |= {name: exact(value, bounded=True) for name, value in products.items()}
         return [COUNT, *labelled(sums)]

@@ -56,6 +56,10 @@ HALF: Expression = sa.literal_column("0.5")
 COUNT: sa.Label[Any] = sa.func.count().label("n")
 """How many rows there are, as n."""
 FIXED_POINT: Expression = sa.literal_column("1099511627776.0e0")  # 2^40: dividing by it loses nothing
+BITS = 62
+"""How many labels fit, as bits, into one signed whole number of 64 bits."""
+LABELS_BY_BITS = 4 * BITS
+"""Of at most so many labels the sums of items say whether one repeats. Of more a statement of its own says it."""
 DAY_S = 86_400
 DAY_MICROSECONDS = "86400000000.0e0"
 FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
@@ -267,6 +271,10 @@ class Dialect:
         seconds: Expression = sa.literal_column(f"{moment.timestamp():.6f}e0") - double(sa.extract("epoch", instant))
         return sa.cast(sa.func.floor(seconds / sa.literal_column(str(DAY_S))), sa.Integer)
 
+    def sum_near(self, value: Expression, near: Expression, total: Expression) -> Expression:
+        """The exact sum of values in [0, 1] near ``near``, in whole steps of 2^-40, whose sum is ``total``."""
+        return self.exact_sum(value, bounded=True)
+
     def once(self, rows: Statement) -> Statement:
         """The rows, each of whose columns is computed once, for a planner that puts their terms where they are used."""
         return rows
@@ -298,9 +306,20 @@ class Dialect:
         whole = sa.cast(nearest(value), sa.BigInteger) if bounded else self.wide(nearest(value))
         return double(sa.func.sum(whole)) / FIXED_POINT
 
+    def exact_sum_of_few(self, value: Expression) -> Expression:
+        """As :meth:`exact_sum` with ``bounded``, but exact for at most 8,192 rows, as one item has: by doubles."""
+        return double(sa.func.sum(nearest(value))) / FIXED_POINT
+
     def wide(self, number: Expression) -> Expression:
         """A whole number that may have more than 64 bits."""
         return sa.cast(number, self.whole)
+
+    def repeats(self, label: Expression, labels: Sequence[str]) -> Expression:
+        """An aggregate over the rows of one item: the number of rows less the number of distinct ``labels``.
+
+        It may be too large where a label is not among them, but is never 0 where one repeats.
+        """
+        return sa.func.count() - sa.func.count(sa.distinct(label))
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """A hash of each row as a whole number, whose sum over the rows shows whether any has changed."""
@@ -318,9 +337,33 @@ class Dialect:
         """Whether the relation is at fault, so that trying again would not help."""
         return isinstance(error, self.faults)
 
+    def bytes_read(self, connection: sa.Connection) -> int | None:
+        """Bytes of tables that statements have read so far; None for an engine that does not count them."""
+        return None
+
     def arrays(self, connection: sa.Connection, statement: sa.Executable) -> Arrays:
         """The columns of the result of one of our statements as arrays of one length."""
         return rows_as_arrays(connection.execute(statement))
+
+
+class CountsBits(Dialect):
+    """An engine that takes each label as a bit, so that an item needs a number for 62 of them, not a group for each."""
+
+    def repeats(self, label: Expression, labels: Sequence[str]) -> Expression:
+        """By the bits of the labels, of which at most :data:`LABELS_BY_BITS` are allowed."""
+        ordered = sorted(labels, key=lambda name: name.encode("utf-8", "surrogatepass"))
+        names, text = [sa.literal(name, sa.Text) for name in ordered], self.ordered(label)
+        left: Expression = sa.func.count()
+        for first in range(0, len(names), BITS):
+            part, following = names[first : first + BITS], names[first + BITS : first + BITS + 1]
+            within = [*([text >= part[0]] if first else []), *(text < name for name in following)]
+            bit = sa.case((sa.and_(*within), _bit_of(text, part))) if within else _bit_of(text, part)
+            left -= sa.func.coalesce(self.bit_count(sa.func.bit_or(bit)), ZERO)
+        return left
+
+    def bit_count(self, number: Expression) -> Expression:
+        """How many bits of a whole number of 64 bits are set."""
+        return sa.func.bit_count(number)
 
 
 class OfTexts(Dialect):
@@ -376,6 +419,15 @@ class Named(sa.types.UserDefinedType[Any]):
     def get_col_spec(self, **_: Any) -> str:
         """The name of the type in SQL."""
         return self.name
+
+
+def _bit_of(label: Expression, names: Sequence[Expression], first: int = 0) -> Expression:
+    """The bit of a label, by a binary search for its place among sorted names."""
+    if len(names) == 1:
+        return sa.cast(sa.literal_column(str(1 << first)), sa.BigInteger)
+    middle = len(names) // 2
+    lower, upper = _bit_of(label, names[:middle], first), _bit_of(label, names[middle:], first + middle)
+    return sa.case((label < names[middle], lower), else_=upper)
 
 
 def microseconds_of(when: datetime) -> int:

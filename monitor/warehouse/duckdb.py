@@ -16,7 +16,7 @@ from monitor.config.relation import CsvFiles, ParquetFiles, Relation, TableName
 from monitor.warehouse.csv_lines import CsvRows, csv_rows
 from monitor.warehouse.csv_rejects import UnreadableLine
 from monitor.warehouse.dates import BEFORE_ZONE, ISO
-from monitor.warehouse.dialects import Arrays, Embedded, Expression, Kind, Named, Statement, literal_of
+from monitor.warehouse.dialects import Arrays, CountsBits, Embedded, Expression, Kind, Named, Statement, literal_of
 from monitor.warehouse.parquet_types import with_parts
 from monitor.warehouse.relation import from_clause
 
@@ -35,7 +35,7 @@ def _between_transactions(connection: sa.Connection) -> Iterator[Any]:
         driver.begin()
 
 
-class DuckDB(Embedded):
+class DuckDB(Embedded, CountsBits):
     """DuckDB, opened read-only, which reads only the files that relations name (``confined.py``)."""
 
     name = "duckdb"

@@ -14,12 +14,12 @@ from sqlalchemy.pool import NullPool
 
 from monitor.config.relation import is_files
 from monitor.core.sessions import use_iso_dates
-from monitor.warehouse.clickhouse import ClickHouse, chdb_engine, clickhouse_engine
+from monitor.warehouse.clickhouse import ChDB, ClickHouse, chdb_engine, clickhouse_engine
 from monitor.warehouse.cloud import BigQuery, Redshift, Trino, plain_engine
 from monitor.warehouse.confined import confine
 from monitor.warehouse.dialects import Dialect
 from monitor.warehouse.duckdb import DuckDB
-from monitor.warehouse.postgresql import PostgreSQL
+from monitor.warehouse.postgresql import BINARY, PostgreSQL
 from monitor.warehouse.snowflake import Snowflake, snowflake_engine
 from monitor.warehouse.spark import Spark, databricks_engine, spark_engine
 from monitor.warehouse.sqlite import SQLite, add_functions
@@ -109,7 +109,12 @@ def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:
         connection.execute(_POSTGRES_MEMORY)
         connection.commit()
 
+    def formatted(_: Any, cursor: Any, _sql: str, _values: Any, context: Any, _many: bool) -> None:
+        if context is not None and context.execution_options.get(BINARY):
+            cursor.format = 1  # psycopg.pq.Format.BINARY
+
     event.listen(engine, "connect", prepared)
+    event.listen(engine, "before_cursor_execute", formatted)
     return engine.execution_options(postgresql_readonly=True)
 
 
@@ -124,7 +129,7 @@ ENGINES: Mapping[str, EngineKind] = {
     "bigquery": EngineKind(BigQuery(), plain_engine, extra="bigquery"),
     "redshift": EngineKind(Redshift(), plain_engine, extra="redshift"),
     "trino": EngineKind(Trino(), plain_engine, extra="trino"),
-    "chdb": EngineKind(ClickHouse(), chdb_engine, extra="chdb"),
+    "chdb": EngineKind(ChDB(), chdb_engine, extra="chdb"),
 }
 """The engines by the kind of address, which is the part before ``://``."""
 

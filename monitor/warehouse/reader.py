@@ -112,6 +112,7 @@ class Warehouse:
         self._dialect = dialect
         self._timeout_s = timeout_s
         self._kept: list[sa.Connection] | None = None
+        self._bytes_read: int | None = None
         self._unreadable: dict[str, Sequence[UnreadableLine]] = {}
         self._joins: dict[str, Join | None] = {}
 
@@ -148,6 +149,14 @@ class Warehouse:
         """Closes all connections."""
         if "_engine" in vars(self):
             self._engine.dispose()
+
+    @property
+    def bytes_read(self) -> int | None:
+        """The bytes of tables that this object has read so far; None for an engine that does not count them.
+
+        Statements that failed are left out.
+        """
+        return self._bytes_read
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
@@ -477,7 +486,11 @@ class Warehouse:
                 driver = connection.connection.driver_connection
                 with limit.watching(lambda: self._dialect.cancel(driver)):
                     self._dialect.limit(connection, limit.seconds)
+                    before = self._dialect.bytes_read(connection)
                     yield connection
+                    after = self._dialect.bytes_read(connection)
+                    if before is not None and after is not None:
+                        self._bytes_read = (self._bytes_read or 0) + after - before
         except _driver_errors() as error:
             raise (_too_long(limit, self._url) if limit.expired else self._explained(name, error)) from error
 

@@ -4,10 +4,9 @@ There is one plan for all engines. Each step is a statement of its own::
 
     rows        how many rows the window has, and their fingerprint
     counts      by label and score, by the values of each segment, by model version
-    repeated    how many rows repeat an item and label
-    items       sums over items
+    items       sums over items, and whether an item has a label twice
     and only where these show any:
-    latest      the counts again, of the latest row of each (item, label)
+    latest      the counts and the items again, of the latest row of each (item, label)
     rejected    the rejected rows by reason, with examples
     clusters    the sums within clusters, of a source that has them
 
@@ -46,7 +45,7 @@ from monitor.core.records import (
 )
 from monitor.core.unresolved import UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, share_in_bands, two_way_effect
-from monitor.warehouse.dialects import Arrays
+from monitor.warehouse.dialects import LABELS_BY_BITS, Arrays
 from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.relation import RelationError, RelationProblem
 from monitor.warehouse.statements import EXAMPLES, Rows, Statements, whole_number_of
@@ -155,11 +154,13 @@ class Reader:
         if total > statements.source.max_labels:
             self._refuse_ids(self.rows.number(statements.labels_beyond(statements.source.max_labels)))
         groups = self._groups()
-        self._refuse_ids(len({*groups["label"].tolist()}))
-        counted, repeated = int(np.sum(groups["n"])), self.rows.repeated()
+        labels, counted = _labels_of(groups), int(np.sum(groups["n"]))
+        self._refuse_ids(len(labels))
+        (sums,) = self.rows.ask(statements.of_items(labels[:LABELS_BY_BITS]))
+        repeated = self._repeated(sums, labels, complete=counted == total)
         latest = replace(self, rows=self.rows.counted(repeated))
-        groups = latest._groups() if repeated else groups
-        (sums,) = self.rows.ask(latest.statements.of_items())
+        if repeated:
+            groups, (sums,) = latest._groups(), self.rows.ask(latest.statements.of_items())
         rejected = latest._rejected() if counted != total else ()
         crowded = self._crowded()
         effects = latest._label_effects()
@@ -200,6 +201,16 @@ class Reader:
             versions=latest._versions(), quality=latest._quality(repeated, rejected), rows=total,
             numbers=regression_rows(rows, total) if total else None, rejected=rejected,
         )  # fmt: skip
+
+    def _repeated(self, sums: Sums, labels: Sequence[str], *, complete: bool) -> int:
+        """How many rows repeat an (item, label). They are counted only if the sums of items do not show that none does.
+
+        Of ``multiclass`` sources the sums are of items with one true label: a row that repeats may have made it two.
+        """
+        doubtful = isinstance(self.statements, WholeStatements) and not complete
+        if doubtful or len(labels) > LABELS_BY_BITS or whole_number_of(sums.get("again")):
+            return self.rows.repeated()
+        return 0
 
     # --- the rows that are set aside
 
@@ -434,6 +445,10 @@ def _sums_of(row: Sums, part: str = "") -> ClusterSums:
 def _chosen(columns: Arrays, rows: npt.NDArray[Any]) -> Arrays:
     """Some rows of every column."""
     return {name: column[rows] for name, column in columns.items()}
+
+
+def _labels_of(groups: Arrays) -> list[str]:
+    return sorted({str(label) for label in groups["label"].tolist()})
 
 
 def _few_rows(labels: int) -> int:

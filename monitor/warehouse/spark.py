@@ -16,6 +16,7 @@ from sqlalchemy.pool import NullPool
 from monitor.warehouse.dialects import (
     FIXED_POINT,
     Arrays,
+    CountsBits,
     Expression,
     Kind,
     OfTexts,
@@ -26,7 +27,7 @@ from monitor.warehouse.dialects import (
 )
 
 
-class Spark(OfTexts):
+class Spark(CountsBits, OfTexts):
     """NaN is above every number and equals itself, as in PostgreSQL; strings are compared by their bytes."""
 
     name: ClassVar[str] = "spark"
@@ -66,6 +67,10 @@ class Spark(OfTexts):
         )
         upper, lower = (double(sa.func.sum(part)) for part in parts)
         return (upper * sa.literal_column("1048576.0D") + lower) / FIXED_POINT
+
+    def exact_sum_of_few(self, value: Expression) -> Expression:
+        """In doubles, as other engines do it, with a floor that gives one."""
+        return sa.func.sum(_floor(value * FIXED_POINT + sa.literal_column("0.5D"))) / FIXED_POINT
 
     def row_hash(self, columns: Sequence[tuple[Expression, Kind]]) -> Expression:
         """30 bits, so that the sum fits into 64 for 17 billion rows, since Spark sums decimals slowly.

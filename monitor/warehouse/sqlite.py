@@ -55,6 +55,10 @@ class SQLite(Embedded):
         """Whole numbers in doubles, exact up to 2^53; and SQLite adds in one thread, always in one order."""
         return sa.func.sum(sa.func.round(value * FIXED_POINT)) / FIXED_POINT
 
+    def exact_sum_of_few(self, value: Expression) -> Expression:
+        """The same: floor() is optional, and SQLAlchemy's own takes no NULL."""
+        return self.exact_sum(value, bounded=True)
+
     def only_text(self, connection: sa.Connection, source: FromClause, column: Expression) -> bool:
         """Whether the column holds text and no number; the search stops at the first number."""
         some: Statement = sa.select(ONE).select_from(source)

@@ -1,4 +1,4 @@
-"""One plan of reading for all engines: rows, counts, repeats and items, and only where these show any, all the rest.
+"""One plan of reading for all engines: rows, counts and items, and only where these show any, all the rest.
 
 Every engine finds the same of rows that are odd in many ways at once.
 """
@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
+from monitor.warehouse import reading
 from monitor.warehouse.reader import Reading, Warehouse, WarehouseFailed
 from tests.conftest import ENGINES, Loader
 
@@ -123,7 +124,17 @@ def test_every_engine_finds_the_same(load: Loader, kind: str, weights: bool, rep
     assert {segment for segment, _ in found.segments} == {"channel", "model_version"}
 
 
-@pytest.mark.parametrize(("odd", "asked"), [({}, 4), ({"score": 7.0}, 6)], ids=["sound", "rejected"])
+def test_where_labels_are_too_many_for_bits_repeats_are_counted_by_a_statement_of_their_own(
+    load: Loader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouses = load(some_rows(4, weights=True, repeats=True, apart=False))
+    config = source("multilabel")
+    usual = {name: facts(each.read("tickets", config, WEEK, now=NOW)) for name, each in warehouses.items()}
+    monkeypatch.setattr(reading, "LABELS_BY_BITS", 2)
+    assert {name: facts(each.read("tickets", config, WEEK, now=NOW)) for name, each in warehouses.items()} == usual
+
+
+@pytest.mark.parametrize(("odd", "asked"), [({}, 3), ({"score": 7.0}, 5)], ids=["sound", "rejected"])
 def test_only_what_there_is_is_asked(load: Loader, odd: Mapping[str, Any], asked: int) -> None:
     plain = {"label": "billing", "score": 0.9, "actual": 1.0, "resolved_at": WEEK.start}
     rows = [{"item": "t1"} | plain, {"item": "t2"} | plain | odd]
