@@ -74,7 +74,7 @@ SOURCES = {
     "ranks": source(kind="top_k", columns={"weight": "weight"}),
     "whole rows": source(kind="multiclass"),
     "numbers": source(kind="regression", columns={"predicted": "score", "deviation": "weight"}),
-    "predicted": source(window_on="predicted_at", unresolved=SourceConfig.OWN_RELATION),
+    "predicted": source(window_on="predicted_at", unresolved=True),
     "odd types": source(relation="odd", segments=["channel"]),
     "a query": source(relation="SELECT item, label, score, actual, resolved_at FROM resolved_tickets"),
 }
