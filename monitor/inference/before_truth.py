@@ -203,7 +203,7 @@ class Expectation:
         """The variance of the mean outcome that comes from the map."""
         return float((self._in_bins**2 * self.variance).sum()) / self.rows**2
 
-    def error_of_share(self, way: Floats | float = 1.0) -> float:
+    def error_of_share(self, way: Floats | float) -> float:
         """The variance of the mean outcome that comes from the share of true items; ``way`` turns outcomes, (K,)."""
         return float((self.n * way * self.by.shared[self.key]).sum() / self.rows) ** 2
 
@@ -213,11 +213,14 @@ class Expectation:
         noise = float((self._in_bins * self.by.rate * (1 - self.by.rate)).sum())
         return self.by.design_effect * noise / self.rows**2
 
-    @property
-    def independent_rows(self) -> float:
-        """The number of independent rows whose hit rate, at the mean chance, would have the same variance."""
-        rate = self.mean(self.by.rate[self.key]) or 0.0
-        variance = self.error_of_map + self.error_of_truth + self.error_of_share()
+    def independent_rows(self, way: Floats | float = 1.0) -> float:
+        """The number of independent rows whose hit rate, at the mean chance, would have the same variance.
+
+        ``way`` (K,) turns outcomes where it is below 0.
+        """
+        chance = self.by.rate[self.key]
+        rate = self.mean(np.where(np.asarray(way) > 0, chance, 1 - chance)) or 0.0
+        variance = self.error_of_map + self.error_of_truth + self.error_of_share(way)
         return rate * (1 - rate) / variance if variance > 0 else float(self.rows)
 
 
@@ -267,12 +270,7 @@ def accuracy_law(found: Expectation) -> Proportion | None:
     value = found.mean(np.where(decided, found.chance, 1 - found.chance))
     if value is None:
         return None
-    right = np.where(decided, 1.0, -1.0)
-    rate = found.by.rate[found.key]
-    mean = found.mean(np.where(right > 0, rate, 1 - rate)) or 0.0
-    variance = found.error_of_map + found.error_of_truth + found.error_of_share(right)
-    rows = mean * (1 - mean) / variance if variance > 0 else float(found.rows)
-    return ShareToCome(value, rows, total=found.rows)
+    return ShareToCome(value, found.independent_rows(np.where(decided, 1.0, -1.0)), total=found.rows)
 
 
 def overconfidence_law(found: Expectation) -> Proportion | None:
@@ -280,7 +278,7 @@ def overconfidence_law(found: Expectation) -> Proportion | None:
     promised, kept = found.mean(found.score), found.mean(found.chance)
     if promised is None or kept is None:
         return None
-    return ShareToCome(kept, found.independent_rows, promised, -1.0, found.rows)
+    return ShareToCome(kept, found.independent_rows(), promised, -1.0, found.rows)
 
 
 def ece_laws(expectations: Sequence[Expectation], rngs: Sequence[np.random.Generator]) -> list[Spread | None]:

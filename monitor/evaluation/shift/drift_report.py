@@ -90,7 +90,7 @@ def feature_drift(
         tests = [] if column.problem else column_tests(column.now, column.then, column.kind)
         usual = [*tests, *_of_values(column)] if tests else []
         drift = Effect(None, None, {"reason": column.problem}) if column.problem else _as_evidently(column, dict(tests))
-        results += [_missing(source, window, column), _empty(source, window, column)]
+        results += _missing(source, window, column)
         for name, effect in (*usual, (f"evidently:{METHODS[column.kind]}", drift)):
             results.append(shift_result(Subject(source, None), window, name, column.name, effect=effect, rows=sizes))
     return results
@@ -139,30 +139,23 @@ def _problem(kind: Kind, now: pd.Series[Any], then: pd.Series[Any]) -> str | Non
     return None
 
 
-def _missing(source: str, window: Window, column: _Column) -> ShiftResult:
-    """The change of the share of missing values."""
-    now, then = (side.isna() for side in (column.now, column.then))
-    effect = _FEW_ROWS
-    if min(len(now), len(then)) >= MIN_ROWS:
+def _missing(source: str, window: Window, column: _Column) -> list[ShiftResult]:
+    """The change of the share of missing values; and 1 where no value is left, else 0.
+
+    The p-value of the latter is the chance of that at the reference's share of missing values.
+    """
+    now, then = column.now.isna(), column.then.isna()
+    sizes, missing, empty = (len(now), len(then)), _FEW_ROWS, _FEW_ROWS
+    if min(sizes) >= MIN_ROWS:
         share, before = float(now.mean()), float(then.mean())
         table = np.array([[side.sum(), (~side).sum()] for side in (now, then)], dtype=float)
-        effect = Effect(share - before, chi_square(table).p_value, {"share": share, "share_baseline": before})
-    return _of_all_rows(source, window, column, MISSING, effect)
-
-
-def _empty(source: str, window: Window, column: _Column) -> ShiftResult:
-    """1 where no value is left, else 0, with the chance of that at the reference's share of missing values."""
-    effect = _FEW_ROWS
-    if min(len(column.now), len(column.then)) >= MIN_ROWS:
-        emptied = bool(column.now.isna().all() and column.then.notna().any())
-        share = (int(column.then.isna().sum()) + 1) / (len(column.then) + 1)
-        effect = Effect(float(emptied), float(share ** len(column.now)) if emptied else 1.0)
-    return _of_all_rows(source, window, column, "empty", effect)
-
-
-def _of_all_rows(source: str, window: Window, column: _Column, test: str, effect: Effect) -> ShiftResult:
-    rows = len(column.now), len(column.then)
-    return shift_result(Subject(source, None), window, test, column.name, effect=effect, rows=rows)
+        missing = Effect(share - before, chi_square(table).p_value, {"share": share, "share_baseline": before})
+        emptied, usual = bool(now.all() and not then.all()), (int(then.sum()) + 1) / (len(then) + 1)
+        empty = Effect(float(emptied), float(usual ** len(now)) if emptied else 1.0)
+    return [
+        shift_result(Subject(source, None), window, test, column.name, effect=effect, rows=sizes)
+        for test, effect in ((MISSING, missing), ("empty", empty))
+    ]
 
 
 def _of_values(column: _Column) -> list[tuple[str, Effect]]:
