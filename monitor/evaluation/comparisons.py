@@ -25,11 +25,11 @@ from monitor.evaluation.rule_metrics import (
     measurements,
     p_values_of,
     rows_needed,
+    side_of,
     textbook_detail,
     with_detectability,
 )
 from monitor.evaluation.week_spread import BINNED
-from monitor.inference.change import Side
 from monitor.inference.levels import MeasuredLaw, interval_of
 from monitor.inference.registered import largest_allowed
 from monitor.metrics.names import EXPECTED, LEAST_ROWS_OF_ECE
@@ -172,12 +172,11 @@ def compared_by(
     shared = {"confidence": evaluation.confidence, "rows_needed": minimum, **detail}
     if law is None:
         return replace(found, detail=shared)
-    side: Side = "below" if rule.condition == "below" else "above"
     now, allowed = interval_of(law, evaluation.confidence), largest_allowed(rule.measure, rule.threshold)
-    detectable = law.detectable(rule.threshold, side, evaluation.false_discovery_rate)
+    detectable = law.detectable(rule.threshold, side_of(rule), evaluation.false_discovery_rate)
     return replace(
         found, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in, detectable=detectable,
-        p_value=law.p_value(rule.threshold, side),
+        p_value=law.p_value(rule.threshold, side_of(rule)),
         beyond=exceeds_threshold(rule, now, None),
         adequate=found.n >= minimum and (rule.is_plain or (detectable is not None and detectable <= allowed)),
         detail=shared | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),

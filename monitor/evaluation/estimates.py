@@ -14,16 +14,13 @@ from monitor.config.model import EvaluationConfig, SourceKind
 from monitor.core.baseline import Edges, population_edges
 from monitor.core.counts import BinCounts, Counts, bin_counts
 from monitor.core.records import WHERES, Estimate, Interval, Subject, Where, Window
-from monitor.inference.intervals import MceInterval, ece_intervals, mce_intervals
+from monitor.inference.intervals import NOTHING, MceInterval, ece_intervals, mce_intervals
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.memory import each_by_content
 from monitor.metrics.calibration import BINS
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.names import can_give
 from monitor.metrics.registry import CONTRACT, METRICS
-
-UNKNOWN = Interval(None, None, None, None)
-"""Of a metric that the contract names, and that the source does not have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -229,7 +226,7 @@ def _of_population(
             interval = mce.interval
             detail = worst_bin(mce)
         elif not can_give(kind, metric):
-            interval = UNKNOWN
+            interval = NOTHING
         else:
             interval = level_interval(metric, counts, confidence)
             detail = _items_of(metric, counts)

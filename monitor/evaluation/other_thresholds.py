@@ -77,7 +77,7 @@ def at_present_threshold(references: References, source: SourceConfig, evaluatio
     """
     kept = references.baselines
     found: dict[str | None, Baseline] = {
-        label: acting_at(each, source.automate_from(label), evaluation)
+        label: _with_counts(each, _counts_at(each.counts, source.automate_from(label)), evaluation)
         for label, each in kept.items()
         if label is not None
     }
@@ -98,11 +98,6 @@ def segments_at_present_threshold(
         label: {name: _counts_at(counts, source.automate_from(label)) for name, counts in parts.items()}
         for label, parts in segments.items()
     }
-
-
-def acting_at(baseline: Baseline, automate_at: float, evaluation: EvaluationConfig) -> Baseline:
-    """The baseline of a label with automated rows by this `automate_at`."""
-    return _with_counts(baseline, _counts_at(baseline.counts, automate_at), evaluation)
 
 
 def _counts_at(counts: Counts, automate_at: float) -> Counts:

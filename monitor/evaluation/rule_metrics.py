@@ -436,9 +436,9 @@ def _level_ps(samples: Sequence[RuleSample]) -> Sequence[float | None]:
     rule = samples[0].rule
     if rule.measure in BINNED:
         p_values = mce_level_ps if rule.measure == "mce" else ece_level_ps
-        return p_values(_tested(samples), rule.threshold, side=_side(rule))
+        return p_values(_tested(samples), rule.threshold, side=side_of(rule))
     laws = [_law(sample, sample.counts) for sample in samples]
-    return [None if law is None else law.p_value(rule.threshold, _side(rule)) for law in laws]
+    return [None if law is None else law.p_value(rule.threshold, side_of(rule)) for law in laws]
 
 
 def _tested(samples: Sequence[RuleSample]) -> list[BinCounts]:
@@ -580,7 +580,7 @@ def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:
             return ece_increase_detectables(pairs, rate=rate, confidence=evaluation.confidence, between=between)
     if rule.compares:
         return _detectable_changes(samples, rate)
-    side = _side(rule)
+    side = side_of(rule)
     if measure == "mce":
         return mce_level_detectables(_tested(samples), threshold, rate=rate, side=side)
     if measure == "ece":
@@ -601,10 +601,9 @@ def _detectable_changes(samples: Sequence[RuleSample], rate: float) -> list[floa
     return [levels.detectable_change(*each, **_direction(samples[0].rule)) for each in arguments]
 
 
-def _side(rule: Rule) -> Side:
-    if rule.condition not in ("above", "below"):
-        raise AssertionError(f"a rule on {rule.condition} is not a level rule")
-    return rule.condition
+def side_of(rule: Rule) -> Side:
+    """The side of its threshold on which a rule on a level is in breach."""
+    return "below" if rule.condition == "below" else "above"
 
 
 def _required(part: T | None) -> T:

@@ -13,14 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr
 
-from monitor.core.counts import BinCounts, Counts
+from monitor.core.counts import BinCounts, Counts, Floats
 from monitor.core.promises import APART, Promise, columns
 from monitor.inference.tails import chi_square, contingency
-
-Floats = npt.NDArray[np.float64]
 
 LEAST = 5.0
 """The expected rows of a cell below which bins are merged, as usual for a chi-square test."""

@@ -24,7 +24,8 @@ from monitor.inference.shared import at_least_shared
 
 Form = Literal["bootstrap", "analytic"]
 
-_NOTHING = Interval(None, None, None, None)
+NOTHING = Interval(None, None, None, None)
+"""Of a metric that the rows do not define, or that a source does not have."""
 _AT_ONCE = 1024  # tables worked on together: their arrays stay in the processor's cache
 
 
@@ -58,7 +59,7 @@ def ece_intervals(
         raise ValueError(f"form must be bootstrap or analytic, not {form!r}")
     if form != "analytic" and len(rngs) != len(tables):
         raise ValueError(f"one generator a table is needed: {len(tables)} tables, {len(rngs)} generators")
-    found = [_NOTHING] * len(tables)
+    found = [NOTHING] * len(tables)
     for part in _batches(tables):
         chosen = [tables[index] for index in part]
         generators = [] if form == "analytic" else [rngs[index] for index in part]
@@ -119,7 +120,7 @@ def mce_intervals(tables: Sequence[BinCounts], *, confidence: float = 0.95) -> l
     (0.232, 0.371, -0.3, 200)
     """
     merged = [merge_thin([table])[0] for table in tables]
-    found = [MceInterval(_NOTHING, (0.0, 1.0), 0, 0.0, bins) for bins in merged]
+    found = [MceInterval(NOTHING, (0.0, 1.0), 0, 0.0, bins) for bins in merged]
     for part in _batches(merged):
         together = _mce([tables[index] for index in part], [merged[index] for index in part], confidence)
         for index, interval in zip(part, together, strict=True):

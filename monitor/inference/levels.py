@@ -18,6 +18,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from monitor.core.counts import INDEPENDENT, Counts
 from monitor.core.records import Interval
 from monitor.inference.counts_bootstrap import Spread
+from monitor.inference.intervals import NOTHING
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, OfMoments, Proportion, Ranking
 from monitor.inference.search import POWER
@@ -44,7 +45,6 @@ MeasuredLaw: TypeAlias = "Law | Either"
 """What a value, its limits and a level are judged by: a law, or several of which one holds."""
 
 _LEAST = 0.5  # degrees of freedom of an average precision with a single hit
-_NOTHING = Interval(None, None, None, None)
 
 
 def interval(metric: str | MetricSpec, counts: Counts, confidence: float) -> Interval:
@@ -64,7 +64,7 @@ def interval(metric: str | MetricSpec, counts: Counts, confidence: float) -> Int
 def interval_of(law: MeasuredLaw | None, confidence: float) -> Interval:
     """The interval by a law; ``plug_in`` is its value, unless that is debiased. All None without a law."""
     if law is None:
-        return _NOTHING
+        return NOTHING
     plug_in = law.plug_in if isinstance(law, Spread) and law.plug_in is not None else law.value
     return Interval(law.value, *law.interval(confidence), plug_in)
 

@@ -29,14 +29,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
+from monitor.core.counts import Bools, Floats
 from monitor.core.promises import Promise, columns, pooled_promise
 from monitor.inference.search import POWER
-
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 SIZES = (0.2, 0.4, 0.8, 1.6, 3.2)
 """Sizes t: how much lower the log-odds of a hit are than promised. From .88 to .86, .83, .77, .60 and .23."""
