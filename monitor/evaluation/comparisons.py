@@ -199,8 +199,15 @@ def _evidence(samples: Sequence[RuleSample], *, looks: bool) -> list[Comparison]
 
 
 def _times(sample: RuleSample, *, looks: bool) -> int:
-    more = looks and sample.rule.compares and (sample.pooled_from > sample.depth or _looks_alone(sample))
-    return times_judged(sample.rule, max(len(_used(sample)), sample.pooled_from)) + more
+    """How often each row is judged if several windows are pooled: the factor of the p-value.
+
+    Four pooled weeks share three weeks with the four of the next run, one more chance of a false alarm. A level needs
+    no such factor: a healthy label lies well within it, while an unchanged one lies where a test of change errs most.
+    """
+    if not sample.rule.compares:
+        return 1
+    more = looks and (sample.pooled_from > sample.depth or _looks_alone(sample))
+    return more + (1 if sample.rule.is_plain else max(len(_used(sample)), sample.pooled_from))
 
 
 def _used(sample: RuleSample) -> Sequence[Counts]:
@@ -277,15 +284,6 @@ def _moved_evidence(sample: RuleSample) -> Comparison:
         return found
     moved = {"moved_share": sample.aligned.moved_share, "comparable": sample.aligned.comparable}
     return replace(found, detail={**rule_input.reference, **moved}, checks=_comparable(sample))
-
-
-def times_judged(rule: Rule, windows: int) -> int:
-    """How often each row is judged if ``windows`` are pooled: the factor of the p-value.
-
-    Four pooled weeks share three weeks with the four of the next run, one more chance of a false alarm. A level needs
-    no such factor: a healthy label lies well within it, while an unchanged one lies where a test of change errs most.
-    """
-    return windows if rule.compares and not rule.is_plain else 1
 
 
 def _looks_alone(sample: RuleSample) -> bool:

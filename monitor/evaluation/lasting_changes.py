@@ -158,8 +158,8 @@ def strand_runs(
     A window without rows of a strand is worth no row of it; a strand without any row is left out. ``times`` (W, 2) say
     how many times as frequent true items and others are in each window as in the baseline (None: once).
     """
-    names = list(run.then)
-    of_names = [{name: way for name, way in strand if name in run.then} for strand in _strands(rule)]
+    names, strands = list(run.then), STRANDS if rule.measure == "ece" else ONE
+    of_names = [{name: way for name, way in strand if name in run.then} for strand in strands]
     way = np.array([[strand.get(name, 0.0) for name in names] for strand in of_names if strand]).T
     rows, n, promised, kept = columns([[parts.get(name) for name in names] for parts in run.parts])
     rows0, n0, promised0, kept0 = columns([list(run.then.values())])
@@ -179,10 +179,6 @@ def strand_runs(
     each = zip(*(of.T.tolist() for of in (rows @ among, worth, claimed, found)), strict=True)
     runs: list[Run] = [[(w, Promise(*of)) for w, *of in zip(run.windows, *parts, strict=True)] for parts in each]
     return runs, margins.tolist()
-
-
-def _strands(rule: Rule) -> tuple[Strand, ...]:
-    return STRANDS if rule.measure == "ece" else ONE
 
 
 def accumulate_changes(
