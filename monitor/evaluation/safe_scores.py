@@ -24,6 +24,8 @@ from monitor.metrics.selective import looked_at
 
 RATE = 0.05
 """The chance that a score is named from which the promise is not kept."""
+MARGIN = 0.05
+"""By how much scores may exceed the truth where no rule on overconfidence says it."""
 SCORES = (0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99)
 """The scores for which is shown what would act from there on."""
 
@@ -66,6 +68,18 @@ def floor_of(config: Config, source: str, label: str | None) -> float | None:
         and rule.applies_to(source, label, critical=critical)
     ]
     return max(floors, default=None)
+
+
+def margin_of(config: Config, source: str, label: str | None) -> float:
+    """By how much the scores that act may exceed the truth: the least threshold of a rule on it."""
+    critical = config.sources[source].is_critical(label)
+    limits = [
+        beside_wrong_truths(rule, config.sources[source]).threshold
+        for rule in config.rules
+        if (rule.metric, rule.where, rule.condition, rule.scope) == ("overconfidence", "automated", "above", "labels")
+        and rule.applies_to(source, label, critical=critical)
+    ]
+    return min(limits, default=MARGIN)
 
 
 @dataclass(frozen=True, slots=True)
