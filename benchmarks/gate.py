@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import platform
 import statistics
@@ -18,7 +19,7 @@ from openfeature.evaluation_context import EvaluationContext
 
 from benchmarks.tables import ROOT, Table, commit_of, console, write_between
 from benchmarks.timing import in_turns
-from monitor.automation import Gate, GateReason
+from monitor.automation import AsyncGate, Gate, GateReason
 from monitor.automation.gate.openfeature import CalmonProvider
 from monitor.automation.gate.sources import StoreSource
 from monitor.core.records import SwitchState
@@ -93,6 +94,13 @@ def contestants(size: Size, gate: Gate) -> list[Contestant]:
                 yes += 1
         return yes
 
+    async def ask_awaiting(asked: Sequence[Item]) -> int:
+        allows, yes = AsyncGate(gate).allows, 0
+        for source, label, score in asked:
+            if await allows(source, label, score=score):
+                yes += 1
+        return yes
+
     def ask_client(asked: Sequence[Item]) -> int:
         return sum(
             client.get_boolean_value(f"automate.{source}.{label}", False, EvaluationContext(None, {"score": score}))
@@ -106,6 +114,7 @@ def contestants(size: Size, gate: Gate) -> list[Contestant]:
         Contestant("gate: yes, past blocked ranges", ask, items(size, ranged, (0.93,))),
         Contestant("gate: below the threshold", ask, items(size, known, (0.31,))),
         Contestant("gate: a label never set", ask, items(size, ["nobody"], (0.93,))),
+        Contestant("AsyncGate: a mix of answers", lambda asked: asyncio.run(ask_awaiting(asked)), mixed),
         Contestant("OpenFeature's client: a mix of answers", ask_client, mixed[: len(mixed) // 20]),
     ]
 

@@ -13,7 +13,6 @@ never an error.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -23,7 +22,7 @@ from openfeature.exception import ErrorCode
 from openfeature.flag_evaluation import FlagResolutionDetails, Reason
 from openfeature.provider import AbstractProvider, Metadata
 
-from monitor.automation.gate.gate import Gate
+from monitor.automation.gate.gate import AsyncGate, Gate
 from monitor.automation.gate.snapshot import Decision
 from monitor.automation.state import GateReason
 
@@ -76,7 +75,7 @@ class CalmonProvider(AbstractProvider):
         """Whether automation may act, without blocking the event loop."""
         if not _is_ours(flag_key):
             return _not_found(flag_key, default_value)
-        return _resolved(await asyncio.to_thread(self._gate.allows, *_question(flag_key, evaluation_context)))
+        return _resolved(await AsyncGate(self._gate).allows(*_question(flag_key, evaluation_context)))
 
     def _not_boolean(
         self, flag_key: str, default_value: _T, evaluation_context: EvaluationContext | None = None

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.automation import Gate, GateReason
+from monitor.automation import AsyncGate, Gate, GateReason
 from monitor.automation.gate.cache import hold, renew
 from monitor.automation.gate.refresher import Refresher
 from monitor.automation.gate.snapshot import SwitchSnapshot, decide, from_json, to_json
@@ -455,22 +455,54 @@ def test_a_process_that_is_forked_goes_on_with_its_gate() -> None:
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 
 
-def test_in_a_thread_it_does_not_block_the_loop_of_asyncio() -> None:
+def test_the_asynchronous_twin_says_the_same_without_blocking_the_loop() -> None:
     source = Written(board(), held_up=threading.Event())
 
-    async def ask() -> list[bool]:
-        with Gate(source) as gate:
-            asked = (asyncio.to_thread(gate.allows, "tickets", "billing", score=0.93) for _ in range(8))
-            questions = [asyncio.ensure_future(each) for each in asked]
-            for _ in range(20):
+    async def ask() -> tuple[list[bool], int]:
+        ticks = 0
+        async with AsyncGate(Gate(source)) as gate:
+            questions = [asyncio.ensure_future(gate.allows("tickets", "billing", score=0.93)) for _ in range(50)]
+            while ticks < 20:
                 await asyncio.sleep(0.001)
+                ticks += 1
             assert not any(question.done() for question in questions)
             assert source.held_up is not None
             source.held_up.set()
-            return [decision.allowed for decision in await asyncio.gather(*questions)]
+            return [decision.allowed for decision in await asyncio.gather(*questions)], ticks
 
-    assert asyncio.run(ask()) == [True] * 8
+    assert asyncio.run(ask()) == ([True] * 50, 20)
     assert source.readings == 1
+
+
+def test_a_question_of_the_twin_can_be_cancelled_and_the_others_go_on() -> None:
+    source = Written(board(), held_up=threading.Event())
+
+    async def ask() -> bool:
+        gate = AsyncGate(Gate(source))
+        first = asyncio.ensure_future(gate.allows("tickets", "billing", score=0.93))
+        second = asyncio.ensure_future(gate.allows("tickets", "billing", score=0.93))
+        await asyncio.sleep(0.01)
+        first.cancel()
+        assert source.held_up is not None
+        source.held_up.set()
+        decision = await second
+        assert first.cancelled()
+        await gate.close()
+        assert (await gate.allows("tickets", "billing", score=0.93)).reason is GateReason.CLOSED_DOWN
+        return decision.allowed
+
+    assert asyncio.run(ask())
+
+
+def test_the_twin_waits_no_longer_than_its_gate() -> None:
+    source = Written(board(), held_up=threading.Event())
+    assert source.held_up is not None
+
+    async def ask() -> GateReason:
+        return (await AsyncGate(Gate(source, ttl_s=0.2)).allows("tickets", "billing", score=0.93)).reason
+
+    assert asyncio.run(ask()) is GateReason.SERVICE_FAILED
+    source.held_up.set()
 
 
 def test_a_question_never_raises_whatever_breaks() -> None:
@@ -508,6 +540,8 @@ def test_a_broken_environment_makes_a_closed_gate_that_says_why_once(
     assert {(d.allowed, d.reason.value, d.detail) for d in decisions} == {(False, "misconfigured", str(raised.value))}
     assert [record.getMessage() for record in caplog.records] == [f"the gate is closed for good: {raised.value}"]
     assert "hunter2" not in caplog.text
+    decision = asyncio.run(AsyncGate.from_env(environ).allows("tickets", "billing", score=0.93))
+    assert decision.reason is GateReason.MISCONFIGURED
 
 
 @pytest.mark.parametrize("url", ["http://calmon:99999", "http://calmon:http", "http://[::1", "http://calmon:-1/"])
@@ -544,7 +578,7 @@ HEAVY = (
 )
 LIGHT = """
 import json, sys
-from monitor.automation import Gate
+from monitor.automation import AsyncGate, Gate
 {}
 print(json.dumps(sorted(sys.modules)))
 """
@@ -553,7 +587,7 @@ print(json.dumps(sorted(sys.modules)))
 @pytest.mark.parametrize(
     ("then", "allowed"),
     [
-        ("gate = Gate.from_env({}); Gate.from_env({'CALMON_GATE_URL': 'http://127.0.0.1:9'})", []),
+        ("gate = Gate.from_env({}); AsyncGate.from_env({'CALMON_GATE_URL': 'http://127.0.0.1:9'})", []),
         (
             "g = Gate.from_env({'CALMON_GATE_URL': 'http://127.0.0.1:9'}); g.allows('a', 'b', 0.9); g.close()",
             ["http", "asyncio"],
@@ -652,7 +686,7 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
 
 def test_the_package_names_what_a_router_needs() -> None:
     package = importlib.import_module("monitor.automation")
-    assert package.__all__ == ["Decision", "Gate", "GateReason"]
+    assert package.__all__ == ["AsyncGate", "Decision", "Gate", "GateReason"]
 
 
 class _SlowToAnswer:
