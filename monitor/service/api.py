@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse, Response
 
 from monitor.automation.gate.snapshot import REQUEST, Decision, SwitchSnapshot, terms, to_json
 from monitor.automation.state import GateReason, off_segments
-from monitor.core.records import LABEL_BYTES
+from monitor.core.records import LABEL_BYTES, Annotation
 from monitor.core.score_ranges import merged
 from monitor.operations.annotate import NewAnnotation
 from monitor.operations.change_switch import SwitchChange
@@ -21,11 +21,13 @@ from monitor.service.answers import backend_of, fresh, has, iso
 from monitor.service.bodies import (
     PLAIN,
     AnnotationBody,
+    AnnotationsBody,
     BoardBody,
     ChangeBody,
     ChangedBody,
     DecisionBody,
     NewAnnotationBody,
+    RemovalBody,
 )
 from monitor.service.pages.base import etag_of
 from monitor.service.problems import (
@@ -198,6 +200,22 @@ def enable_label(
     return _change(request, source, label, body, key, enable=True)
 
 
+@router.get(
+    "/v1/annotations",
+    **named("annotations", "read", "What was noted, and when"),
+    response_model=AnnotationsBody,
+    responses=documented(ON_PAGES),
+)
+def get_annotations(
+    request: Request,
+    source: Annotated[str | None, Query(min_length=1, pattern=PLAIN, description="Only of this source.")] = None,
+    label: Annotated[str | None, Query(**_NAME, description="Only of this label and of its whole source.")] = None,
+) -> Response:
+    """The annotations that are not removed, by time."""
+    found = backend_of(request).annotations(source, label)
+    return fresh({"annotations": [_annotation(each) for each in found]})
+
+
 @router.post(
     "/v1/annotations",
     **named("annotate", "annotate", "Note what happened at a time"),
@@ -212,9 +230,29 @@ def post_annotation(request: Request, body: NewAnnotationBody, key: KeyHeader = 
     once = f"http:{name}:{key}" if key else None
     requested = NewAnnotation(body.source, body.label, body.at, body.text, f"api:{name}", once)
     stored, already = backend_of(request).annotate(requested)
-    facts = {"id": stored.id, "source": stored.source, "label": stored.label, "text": stored.text}
-    noted = facts | {"at": iso(stored.at), "by": stored.added_by, "added_at": iso(stored.added_at)}
-    return fresh(noted, {"Idempotency-Replayed": "true"} if already else {})
+    return fresh(_annotation(stored), {"Idempotency-Replayed": "true"} if already else {})
+
+
+@router.post(
+    "/v1/annotations/{id}/remove",
+    **named("removeAnnotation", "annotate", "Take an annotation away"),
+    response_model=AnnotationBody,
+    responses=documented(r for r in ON_NOTES if r not in (_R.UNKNOWN_SOURCE, _R.UNKNOWN_LABEL, _R.KEY_REUSED)),
+)
+def remove_annotation(
+    request: Request,
+    id: Annotated[str, Path(pattern="^[0-9a-f]{1,32}$", examples=["3f1c9a024be07d51"])],
+    body: RemovalBody,
+) -> Response:
+    """It stays stored, with who removed it and why; removed twice is removed once."""
+    stored, already = backend_of(request).remove_annotation(id, f"api:{request.scope[CALLER]}", body.reason)
+    return fresh(_annotation(stored), {"Idempotency-Replayed": "true"} if already else {})
+
+
+def _annotation(found: Annotation) -> dict[str, Any]:
+    fields = {name: getattr(found, name) for name in ("id", "source", "label", "text", "removed_by", "removed_reason")}
+    times = {name: iso(getattr(found, name)) for name in ("at", "added_at", "removed_at")}
+    return {**fields, **times, "by": found.added_by}
 
 
 def check_label(label: str) -> None:

@@ -34,7 +34,8 @@ from monitor.core.windows import FIRST_YEAR, LAST_YEAR
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import Ambiguous, HistoryError, NotFound, StoreMissing
 from monitor.history.store import Store
-from monitor.operations.annotate import AnnotationKeyReused, AnnotationRefused, NewAnnotation, annotate
+from monitor.history.values import ANY
+from monitor.operations.annotate import AnnotationKeyReused, AnnotationRefused, NewAnnotation, annotate, remove
 from monitor.operations.change_switch import Changed, ChangeRefused, KeyReused, SwitchChange, operate, stored_sources
 from monitor.operations.open import open_warehouse
 from monitor.operations.publish_thresholds import publish
@@ -190,11 +191,21 @@ class Service:
         except Exception:  # the switch has changed already: a failed message must not answer that it has not
             log.exception("a message does not show the change of a switch yet; the next drain tries again")
 
+    def annotations(self, source: str | None, label: str | None) -> list[Annotation]:
+        """The annotations of all sources, of one, or of a label with those of its source, by time."""
+        with self._history() as store:
+            return store.annotations(source, ANY if label is None else label)
+
     def annotate(self, requested: NewAnnotation) -> tuple[Annotation, bool]:
         """Store an annotation; returns it, and whether an earlier request stored it. Raises RequestRefused."""
         with self._history() as store:
             _check_known(store, self._newest_config(), requested.source, requested.label)
             return annotate(store, requested, self._clock)
+
+    def remove_annotation(self, id: str, by: str, reason: str) -> tuple[Annotation, bool]:
+        """Remove an annotation; returns it, and whether it was removed before. Raises RequestRefused."""
+        with self._history() as store:
+            return remove(store, id, by=by, reason=reason, clock=self._clock)
 
     def show(self, page: Page, request: PageRequest) -> Answer:
         """A page of the dashboard, read at one moment of the history. Raises RequestRefused."""

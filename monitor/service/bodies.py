@@ -150,6 +150,15 @@ class AnnotationBody(_Body):
     text: str
     by: str
     added_at: AwareDatetime
+    removed_at: AwareDatetime | None
+    removed_by: str | None
+    removed_reason: str | None
+
+
+class AnnotationsBody(_Body):
+    """The annotations that were asked for, by time."""
+
+    annotations: list[AnnotationBody]
 
 
 def _moment(value: Any) -> datetime:
@@ -179,3 +188,9 @@ class NewAnnotationBody(_Body):
     label: Annotated[str, Field(min_length=1, max_length=LABEL_BYTES, pattern=PLAIN)] | None = None
     at: _Until
     text: Annotated[str, Field(min_length=1, max_length=LONGEST, pattern=_WORDS, examples=["prompt v7"])]
+
+
+class RemovalBody(_Body):
+    """Why an annotation is removed; it stays stored with the reason and the name of the token."""
+
+    reason: Annotated[str, Field(min_length=1, max_length=LONGEST, pattern=_WORDS, examples=["wrong week"])]

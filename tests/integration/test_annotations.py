@@ -191,9 +191,13 @@ def test_a_deployment_notes_itself_over_http_once_for_each_key(client: ServiceCl
     assert (first.json()["by"], first.json()["text"], first.json()["label"]) == ("api:boss", HOSTILE, "billing")
     other = client.post("/v1/annotations", json=body | {"text": "v8"}, headers={"Idempotency-Key": "release-7"})
     assert other.json()["reason"] == "idempotency_key_reused"
+    assert client.get("/v1/annotations", params={"source": "tickets"}).json()["annotations"] == [first.json()]
+    assert client.get("/v1/annotations", params={"label": "legal"}).json()["annotations"] == []
+    gone = client.post(f"/v1/annotations/{first.json()['id']}/remove", json={"reason": "wrong week"}).json()
+    assert (gone["removed_by"], gone["removed_reason"]) == ("api:boss", "wrong week")
+    assert client.get("/v1/annotations").json()["annotations"] == []
     with Store.from_url(place.store_url) as stored:
-        (noted,) = stored.annotations()
-    assert (noted.id, noted.text, noted.added_by) == (first.json()["id"], HOSTILE, "api:boss")
+        assert [a.removed_by for a in stored.annotations(removed=True)] == ["api:boss"]
 
 
 def test_only_the_scope_annotate_notes_anything(client: ServiceClient, place: Place) -> None:
@@ -201,3 +205,5 @@ def test_only_the_scope_annotate_notes_anything(client: ServiceClient, place: Pl
     for name in ("router", "stopper", "starter"):
         headers = {"Authorization": f"Bearer {place.tokens[name]}"}
         assert client.post("/v1/annotations", json=body, headers=headers).json()["reason"] == "scope_missing"
+        assert client.post("/v1/annotations/ab/remove", json={"reason": "x"}, headers=headers).status_code == 403
+    assert client.post("/v1/annotations/ab/remove", json={"reason": "x"}).json()["reason"] == "not_found"

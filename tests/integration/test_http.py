@@ -237,7 +237,7 @@ def test_head_is_get_without_a_body_and_options_says_what_there_is(service: Runn
 @pytest.mark.parametrize(
     "address",
     [BOARD, path("billing"), path("billing", "enable"), f"{BOARD}/tickets/disable", "/v1/annotations",
-     "/metrics", "/health", "/", "/items/tickets/billing", "/incidents", "/docs/",
+     "/v1/annotations/0a/remove", "/metrics", "/health", "/", "/items/tickets/billing", "/incidents", "/docs/",
      "/report", "/static/style.css", "/nowhere"],
 )  # fmt: skip
 def test_allow_names_the_methods_that_are_answered_and_no_other(service: Running, address: str) -> None:

@@ -34,7 +34,7 @@ def test_schemathesis_finds_no_500_and_no_undocumented_answer(tmp_path: Path) ->
     cases = re.search(r"(\d+) generated", found.stdout)
     assert tried is not None
     assert cases is not None
-    assert int(tried[1]) == 9
+    assert int(tried[1]) == 11
     assert int(cases[1]) > 200
     assert json.loads(report.read_text("utf-8"))
     assert "Traceback" not in output

@@ -11,14 +11,15 @@ from typing import Any
 from markupsafe import Markup
 
 from monitor.core.diagnoses import DiagnosisState
-from monitor.core.records import SCHEDULES, Incident, TimelineEvent, Window
+from monitor.core.records import Incident, TimelineEvent, Window
 from monitor.core.windows import span
-from monitor.core.wording import count_of, duration
+from monitor.core.wording import count_of
 from monitor.report.csv_table import Table
 from monitor.report.figures.strip import strip
 from monitor.service.pages.base import RANGES, Page, PageContent, PageContext, teller
 from monitor.service.pages.incidents import what_of
 from monitor.story.label import STATE_WORDS, LabelStory, people_words
+from monitor.story.sources import source_stories
 
 TOLD, EVENTS_SHOWN = 50, 40
 """How many labels of a group are told in full, and how many events; the others are in the CSV."""
@@ -41,7 +42,7 @@ def make(context: PageContext) -> PageContent:
         "counted": {state.value: states_now[state] for state in DiagnosisState},
         "sizes": {name: _size(of) for name, of in groups.items()},
         "all_degraded": all(story.state is DiagnosisState.DEGRADED for story in groups["degraded"]),
-        "runs": _runs(context), "now": context.now, "duration": duration,
+        "sources": source_stories(_runs(context), context.config.sources, context.now),
         "of_monitor": [(each.id, what_of(each, {})) for each in _of_monitor(context)],
         "events": events[:EVENTS_SHOWN], "hidden_events": max(0, len(events) - EVENTS_SHOWN),
         "before": {event: _week_before(weeks, event.at) for event in events[:EVENTS_SHOWN]},
@@ -94,11 +95,11 @@ def _drawn(states: Mapping[Key, Sequence[str]], names: Sequence[str], story: Lab
     return strip(states.get((story.source, story.label), [""] * len(names)), names, STATE_WORDS)
 
 
-def _runs(context: PageContext) -> dict[str, list[Mapping[str, Any]]]:
-    """The newest run of each source on each schedule; a source may have missed some windows."""
-    runs = [run for each in SCHEDULES for run in context.store.runs(each, limit=12, until=context.now)]
-    newest = {(run["source"], run["schedule"]): run for run in reversed(runs)}
-    return {name: [run for (of, _), run in newest.items() if of == name] for name in context.config.sources}
+def _runs(context: PageContext) -> list[Mapping[str, Any]]:
+    """The newest runs of both schedules: a source may have missed some windows."""
+    return [
+        run for schedule in ("weekly", "daily") for run in context.store.runs(schedule, limit=12, until=context.now)
+    ]
 
 
 def _events(context: PageContext, shown: Sequence[Window]) -> list[TimelineEvent]:
