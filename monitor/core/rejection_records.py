@@ -113,7 +113,8 @@ def from_json(kept: Mapping[str, Any] | None) -> tuple[tuple[RejectedCell, ...],
 
 def from_detail(detail: Mapping[str, Any]) -> Rejection:
     """The finding that :attr:`Rejection.detail` was made from."""
-    return _codec(Rejection).validate_python(detail)
+    found: Rejection = _codec(Rejection).validate_python(detail)
+    return found
 
 
 @cache
