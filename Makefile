@@ -47,9 +47,11 @@ test-system: WORKERS := 4
 STUDIES := tests/statistical tests/truth tests/unit/benchmarks tests/unit/evaluation/test_wrong_truths.py \
   $(addprefix tests/unit/inference/test_,$(addsuffix .py,before_truth detectability rows_bootstrap sequential))
 # What starts servers, workers, browsers and wheels, kills processes, or lives through weeks.
+# And machines that try random steps for long, and whole first days.
 SYSTEM := tests/system tests/browser tests/unit/docs/test_site.py tests/unit/flows/test_spread.py \
+  tests/properties/test_switch_machine.py tests/properties/test_gate_past.py tests/unit/evaluation/test_shift_drift_report.py \
   $(addprefix tests/integration/test_,$(addsuffix .py,console_examples demo faults gate_closes gate_http gate_replica http http_lanes \
-  http_schema idle_connections kill monitor_incidents prefect_flows secrets serve_killed slack_faults small_labels sources_apart \
+  http_schema idle_connections init kill monitor_incidents prefect_flows secrets serve_killed slack_faults small_labels sources_apart \
   switch_concurrency version_and_serve wheel))
 
 # Of engines that read alike DuckDB is asked here, and each of them in `make test-engines`.
