@@ -50,9 +50,10 @@ STUDIES := tests/statistical tests/truth tests/unit/benchmarks tests/unit/evalua
 # And machines that try random steps for long, and whole first days.
 SYSTEM := tests/system tests/browser tests/unit/docs/test_site.py tests/unit/flows/test_spread.py \
   tests/properties/test_switch_machine.py tests/properties/test_gate_past.py tests/unit/evaluation/test_shift_drift_report.py \
-  $(addprefix tests/integration/test_,$(addsuffix .py,console_examples demo faults gate_closes gate_http gate_replica http http_lanes \
-  http_schema idle_connections init kill monitor_incidents prefect_flows secrets serve_killed slack_faults small_labels sources_apart \
-  switch_concurrency version_and_serve wheel))
+  tests/unit/report/test_figures_png.py \
+  $(addprefix tests/integration/test_,$(addsuffix .py,catch_up console_examples demo faults gate_closes gate_http gate_replica http http_lanes \
+  http_schema idle_connections init kill main_job monitor_incidents prefect_flows secrets serve_killed slack_faults small_labels sources_apart \
+  switch_concurrency version_and_serve watching wheel))
 
 # Of engines that read alike DuckDB is asked here, and each of them in `make test-engines`.
 test: install ## all tests but those of the whole system, of other engines, and the statistical and scale suites
