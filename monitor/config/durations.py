@@ -38,3 +38,17 @@ def next_morning(written: str, now: datetime) -> datetime | None:
         return None
     ahead = (found[0] - now.weekday()) % 7 or 7 if found else 1
     return (now + timedelta(days=ahead)).replace(hour=MORNING, minute=0, second=0, microsecond=0)
+
+
+def nearest_duration(written: object) -> str | None:
+    """The duration that was probably meant, such as ``9d`` for ``9 days``; None if that is not clear.
+
+    >>> nearest_duration("9 days"), nearest_duration("2 Hours"), nearest_duration(9)
+    ('9d', '2h', None)
+    """
+    found = re.fullmatch(r"([0-9]{1,6})\s*([a-z]+)\.?", str(written).strip().lower())
+    if found is None:
+        return None
+    words = {"min": "m", "mins": "m", "minute": "m", "minutes": "m", "hr": "h", "hrs": "h", "hour": "h", "hours": "h"}
+    words |= {"m": "m", "h": "h", "d": "d", "w": "w", "day": "d", "days": "d", "wk": "w", "week": "w", "weeks": "w"}
+    return f"{found[1]}{words[found[2]]}" if found[2] in words else None

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, WithJsonSchema
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from monitor.config.durations import LONGEST, parse_duration
+from monitor.config.durations import LONGEST, nearest_duration, parse_duration
 from monitor.config.problems import closest
 from monitor.config.relation import Query, RelationSyntaxError, parse_relation
 from monitor.metrics.names import ALIASES, ALSO_CALLED, CONTRACT, NEEDS, metric_named
@@ -76,7 +76,8 @@ def _read_duration(example: str) -> Callable[[Any], Any]:
         duration = parse_duration(value) if isinstance(value, str) else None
         if duration is None:
             why = " (a number needs its unit: m, h, d or w)" if isinstance(value, int | float) else ""
-            raise refused("CAL009", "{written!r} is not a duration{why}", "{key}: {example}", why=why, example=example)
+            near = nearest_duration(value) or example
+            raise refused("CAL009", "{written!r} is not a duration{why}", "{key}: {near}", why=why, near=near)
         if not timedelta(0) < duration <= LONGEST:
             summary = "{key} must be between 1m and 366d, not {written}"
             raise refused("CAL020", summary, "{key}: {example}", example=example)
@@ -93,7 +94,9 @@ def _known_zone(name: str) -> str:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         pass
     zones = sorted(zone for zone in available_timezones() if not _OF_THE_MACHINE.match(zone))
-    near = closest(name.partition("/")[2] if of_machine else name, zones) or "a name such as UTC or Europe/Berlin"
+    word = name.partition("/")[2] if of_machine else name
+    same = (zone for zone in zones if word.lower() in (zone.lower(), zone.split("/")[-1].lower()))
+    near = min(same, key=len, default=closest(word, zones)) or "a name such as UTC or Europe/Berlin"
     raise refused("CAL008", "unknown time zone {written!r}", "{key}: {near}", near=near)
 
 

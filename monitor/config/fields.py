@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from monitor.config.model import Config
-from monitor.config.problems import PROBLEMS, Problem, meant
+from monitor.config.problems import PROBLEMS, Problem, closest, meant
 from monitor.config.sections import Pattern, known_keys, pattern
 from monitor.config.yaml_document import MERGE_KEY, Document, Path
+from monitor.core.records import ActionKind
 
 NO_DEFAULT = (
     "automation.when_not_evaluated is missing, and has no default because both answers cost something: 'keep' lets the "
@@ -60,7 +62,6 @@ EXAMPLES = {
     "threshold": "threshold: a number such as 0.05",
     "channel": 'channel: "#ml-monitoring"',
     "after": "after: 2",
-    "actions": "actions: [slack], or [] for none",
     "from": "from: token_logprobs",
     "method": "method: mean_probability",
     "on": "on: the column that both relations have",
@@ -200,10 +201,11 @@ def _wrong_type(wrong: _Wrong) -> Problem | None:
         return None  # CAL010
     kind, example = _KINDS.get(type_, (wrong.error["msg"], "a value of that kind"))
     written = wrong.written("")
-    if written:  # YAML reads no and 1 as other things than text
-        example = {"string_type": f'"{written}"', "tuple_type": f"[{written}]"}.get(type_, example)
     key = f"{path[-1]}: " if path and isinstance(path[-1], str) else ""
-    remedy = EXAMPLES[wrong.key] if key and wrong.key in EXAMPLES else f"{key}{example}"
+    meant_value = _as_actions(written) if key == "actions: " else _rewritten(type_, written)
+    remedy = f"{key}{meant_value or example}"
+    if key and wrong.key in EXAMPLES and not meant_value:
+        remedy = EXAMPLES[wrong.key]
     if given is None:
         remedy = f"{remedy}, or leave the key out"
     return wrong.problem("CAL006", f"{_name(path)} must be {kind}, not {_described(given, written)}", remedy)
@@ -254,3 +256,46 @@ def _described(value: Any, written: str) -> str:
     if isinstance(value, str):
         return f"the text {written!r}"
     return written if isinstance(value, bool) else f"the number {written}"
+
+
+def _rewritten(type_: str, written: str) -> str | None:
+    """The written value as it should be for this type; None if that is not clear."""
+    if not written:
+        return None
+    if type_ == "string_type":
+        return f'"{written}"'
+    if type_ == "tuple_type":
+        return f"[{written}]"
+    if type_ == "bool_type":
+        word = written.strip("\"'").lower()
+        return {"yes": "true", "1": "true", "true": "true", "no": "false", "0": "false", "false": "false"}.get(word)
+    number = _number(written) if type_ in {"float_type", "int_type"} else None
+    if number is None or not math.isfinite(number) or (type_ == "int_type" and not number.is_integer()):
+        return None
+    return f"{number:.0f}" if type_ == "int_type" else f"{number:.6g}"
+
+
+def _as_actions(written: str) -> str:
+    """The list of actions that one word means: ``none`` is no action, and an unknown word the usual one.
+
+    >>> _as_actions("disable"), _as_actions("none"), _as_actions("mail")
+    ('[disable_automation]', '[]', '[slack]')
+    """
+    word = _SYNONYMS.get(written.lower(), written)
+    if word.lower() in ("none", "nothing", "no", "off", "false"):
+        return "[]"
+    return f"[{closest(word, get_args(ActionKind)) or 'slack'}]"
+
+
+def _number(written: str) -> float | None:
+    r"""The number that is meant by "5%", "0,05", "1e-2" or a quoted number.
+
+    >>> _number("5%"), _number("0,05"), _number("1e-2"), _number("many")
+    (0.05, 0.05, 0.01, None)
+    """
+    text = written.strip().replace(",", ".")
+    scale = 0.01 if text.endswith("%") else 1.0
+    try:
+        return float(text.rstrip("% ")) * scale
+    except ValueError:
+        return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -18,9 +18,11 @@ MERGE_KEY = "<<"
 
 _LARGEST = 100_000  # values; nested aliases can expand to any number of them
 _DEEPEST = 50
+_MOST_TABS = 50
 _TOO_LARGE = 10**15  # more than this file ever needs; larger numbers are not exact as floats
 _SHOWN = 40
 _REMARK_WITHIN = 30  # lines above a mistake in which a remark is looked for that explains it
+_TAB = "a tab: YAML is indented with spaces only"
 _OF_WORDS = (("positive",), ("negative",))
 """Keys of a source with values of the data, as written: ``yes`` and ``1`` are words there."""
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
@@ -101,21 +103,38 @@ class _Loader(yaml.SafeLoader):
 
 def read_document(text: str, file: str) -> Document:
     """Read the text as data with places. Never raises for its content: mistakes are in ``Document.problems``."""
-    try:
-        root = yaml.compose(text, Loader=_Loader)
-    except yaml.YAMLError as error:
-        return Document(file, None, problems=(_syntax_problem(error, text, file),))
-    except RecursionError:
-        deep = Problem("CAL001", "nested too deeply", "at most 50 levels", file, 1, 1, severity="fatal")
-        return Document(file, None, problems=(deep,))
+    tabs: list[Problem] = []
+    while True:
+        try:
+            root = yaml.compose(text, Loader=_Loader)
+        except yaml.YAMLError as error:
+            found, tab = _syntax_problem(error, text, file), _tab(error, text)
+            if tab is None or len(tabs) >= _MOST_TABS:
+                return Document(file, None, problems=tuple(tabs) or (found,))
+            tabs.append(found)
+            text = f"{text[:tab]} {text[tab + 1 :]}"  # a space for the tab keeps all places
+        except RecursionError:
+            deep = Problem("CAL001", "nested too deeply", "at most 50 levels", file, 1, 1, severity="fatal")
+            return Document(file, None, problems=(deep,))
+        else:
+            return _convert(root, text, file, tabs)
+
+
+def _tab(error: yaml.YAMLError, text: str) -> int | None:
+    """The position of the tab that the error is about; None if it is about something else."""
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    return mark.index if mark is not None and text[mark.index : mark.index + 1] == "\t" else None
+
+
+def _convert(root: yaml.Node | None, text: str, file: str, tabs: list[Problem]) -> Document:
     if root is None:
         empty = Problem("CAL010", "the file is empty", "version, sources, rules and automation", file, 1, 1)
-        return Document(file, None, problems=(empty,))
+        return Document(file, None, problems=(*tabs, empty))
     reader = _Reader(file, lines_of(text))
     data = reader.value(root, ())
-    return Document(
-        file, data, reader.keys, reader.values, reader.written, frozenset(reader.broken), tuple(reader.problems)
-    )
+    recovered = (replace(tab, severity="error") for tab in tabs)
+    problems = (*recovered, *reader.problems)
+    return Document(file, data, reader.keys, reader.values, reader.written, frozenset(reader.broken), problems)
 
 
 class _Reader:
@@ -213,7 +232,7 @@ class _Reader:
 
 # A part of PyYAML's message, its meaning, and what to write.
 _SYNTAX = (
-    ("'\\t'", "a tab: YAML is indented with spaces only", "spaces in place of each tab"),
+    ("'\\t'", _TAB, "spaces in place of the tab"),
     (
         "mapping values are not allowed",
         "a ':' where none is allowed",
