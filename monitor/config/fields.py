@@ -65,6 +65,7 @@ EXAMPLES = {
     "from": "from: token_logprobs",
     "method": "method: mean_probability",
     "on": "on: the column that both relations have",
+    "unresolved": "unresolved: true, with these rows in the relation, as by a SELECT with UNION ALL",
     "positive": "positive: [yes, true]",
     "negative": "negative: [no, false]",
     "latest_by": "latest_by: updated_at",

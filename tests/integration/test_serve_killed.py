@@ -1,4 +1,4 @@
-"""A killed ``make serve``: its server is ended at the next start, and the slot of a killed run is freed.
+"""A killed ``make serve``: its server ends with it, and the slot of a killed run is freed.
 
 With a real Prefect server and real processes; only the five minutes of a lease are not waited for: its file is given
 the end that it would have had by then.
@@ -123,13 +123,13 @@ def test_a_killed_serve_leaves_neither_its_server_nor_a_taken_slot_to_the_next(
         serving.kill()
         os.kill(sleeping, signal.SIGKILL)  # the run dies with a slot in its hands
         serving.wait()
-    until(lambda: not healthy(server.url), log, 20)
+    assert until(lambda: not healthy(server.url), log, 20), "the server ends with the serve that was killed"
     let_leases_end(tmp_path / "home")
     log = tmp_path / "second.log"
     with process(log, "sleeping", cwd=tmp_path, environment=environment):
         server = Server(f"{until(lambda: address(log), log)}/api", environment)
         run, asked = begin(server, 0), time.monotonic()
-        until(lambda: state(server, run) == "Completed", log)
+        assert until(lambda: state(server, run) == "Completed", log)
         print(f"a later run was done {time.monotonic() - asked:.0f} s after it was asked for")
 
 
