@@ -82,9 +82,12 @@ def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: dateti
 
 
 def off_since(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, now: datetime) -> datetime | None:
-    """Since when a label that is off now has been off; None if it was never on."""
+    """Since when a label that is off now has been off.
+
+    None if it was never on, or if what turned it off has a later time, stored by a clock that is ahead of this one.
+    """
     spans = _on(events, key, datetime.min.replace(tzinfo=UTC), now)
-    return spans[-1][1] if spans else None
+    return spans[-1][1] if spans and spans[-1][1] < now else None
 
 
 def _on(

@@ -118,6 +118,12 @@ def test_a_switch_that_was_turned_off_under_an_unconfirmed_history_was_off_since
     assert off_since(events, KEY, START + 4 * DAY) == CLOSED.at
 
 
+def test_a_clock_that_is_behind_does_not_say_that_a_label_is_off_since_now() -> None:
+    events = by_switch([ON, replace(OFF, at=START + 2 * DAY)])
+    assert off_since(events, KEY, START + 2 * DAY - timedelta(minutes=5)) is None
+    assert off_since(events, KEY, START + 2 * DAY + timedelta(minutes=5)) == START + 2 * DAY
+
+
 # Against the switch itself: whatever it decides, its events alone give the same answer at any later time.
 STEPS = st.lists(
     st.tuples(st.sampled_from(["ok", "breach", "block", "unconfirmed", "not_evaluated", "on", "off", "pass"]),

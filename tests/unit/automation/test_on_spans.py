@@ -68,7 +68,7 @@ def test_the_switch_was_on_within_the_spans_and_at_no_other_time(
     assert time_on(events, KEY, start, end) == pytest.approx(sum(on) / length)
     assert all(a < b for a, b in spans)
     ever = on_spans(own, whole, closed, START, end)
-    assert off_since(events, KEY, end) == (ever[-1][1] if ever else None)
+    assert off_since(events, KEY, end) == (ever[-1][1] if ever and ever[-1][1] < end else None)
 
 
 def test_a_source_that_was_left_on_against_a_verdict_is_closed_when_its_hold_ends_whatever_a_run_noted_before() -> None:
