@@ -62,7 +62,9 @@ def findings(
         first = []
     members = [_of_label(each, verdicts) for each in diagnoses if each.label is not None and each.label in together]
     rest = [each for each in alone if each not in first]
-    missed = [] if first else [each for d in diagnoses for each in _missed(d, diagnoses, known)]
+    missed = [each for d in diagnoses for each in _missed(d, diagnoses, known)]
+    if first:  # no other label is told of for the first time beside a burst; what was told goes on, or is over
+        missed = [each for each in missed if each.fingerprint in open_now]
     return [*_together([*members, *first], together), *rest, *missed, *_unchecked(diagnoses, known)]
 
 

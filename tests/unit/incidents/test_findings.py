@@ -122,6 +122,18 @@ def test_a_label_whose_rows_stop_is_told_once_and_is_over_when_they_are_back() -
     assert kinds(again) == [("reopen", "vanished", "rare")]
 
 
+def test_a_label_whose_rows_are_back_is_over_also_where_many_others_are_new() -> None:
+    known = incidents(run([without_rows("rare"), fine("other")]))
+    many = [trouble(name, 11) for name in labels(MANY + 1)]
+    assert sorted(kinds(run([fine("rare", 11), *many], known))) == [
+        ("open", "burst", None),
+        ("resolve", "vanished", "rare"),
+    ]
+    assert sorted(kinds(run([without_rows("rare", 11), *many], known))) == [
+        ("continue", "vanished", "rare"), ("open", "burst", None),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "diagnoses",
     [
