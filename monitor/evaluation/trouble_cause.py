@@ -26,7 +26,7 @@ LEAST_SHARE = 0.2
 ARRIVED = 0.1
 """The share of a window's rows from which a model version has arrived."""
 NEAR = 1
-"""A cause begins at most so many windows before the trouble: few rows may have it in its first one."""
+"""An annotation is at most so many windows before the trouble, as is a model version: few rows have it at first."""
 SURE, LIKELY = 3.0, 2.0
 """How many standard deviations what a cause explains must be away from 0; fewer if it is one that arrived just then."""
 MIX_WINDOWS = 4
@@ -46,9 +46,6 @@ class _Around:
     at: int
     segment: Segment | None
     total: float
-
-    def is_near(self, place: int) -> bool:
-        return self.at - NEAR <= place <= self.at
 
 
 def likely_cause(
@@ -81,10 +78,16 @@ def _causes(
     annotations: Sequence[Annotation],
 ) -> Iterator[LikelyCause]:
     known = {name: place for place, name in enumerate(around.evidence.windows)}
+    spans = {each.window.name: each.window for each in windows}
+    begins = spans[around.evidence.windows[around.at]].start
     for version, arrived in arrivals(shares).items():
-        place = known.get(around.history.windows[arrived])  # None: it came with an earlier trouble
-        if place is not None and around.is_near(place):
-            yield from _version(around, version, place)
+        first = around.history.windows[arrived]
+        place = known.get(first)  # None: it came with an earlier trouble
+        before = spans[around.history.windows[arrived - 1]].end
+        unseen = [each for each in windows if before <= each.window.start < spans[first].start]
+        came = next((each.window for each in unseen if _has(version, label, each)), spans[first])
+        if place is not None and came.start <= begins <= came.end:  # with the trouble or just before it
+            yield from _version(around, version, place, came.name)
     yield from _mix(around)
     yield from _class_mix(around, label, windows)
     yield from _annotation(around, windows, annotations)
@@ -117,8 +120,16 @@ def arrivals(shares: Mapping[str, Floats]) -> dict[str, int]:
     return {version: at for version, at in first.items() if at > 0}
 
 
-def _version(around: _Around, version: str, place: int) -> Iterator[LikelyCause]:
-    evidence, name = around.evidence, around.evidence.windows[place]
+def _has(version: str, label: str | None, window: PastWindow) -> bool:
+    """Whether a window that is no evidence has a version all the same: in the label's rows, else in its source's."""
+    parts = window.segments.get(label, {})
+    own = {value: part["all"].rows for (column, value), part in parts.items() if column == VERSION and "all" in part}
+    rows = own or window.versions
+    return rows.get(version, 0) >= ARRIVED * sum(rows.values()) > 0
+
+
+def _version(around: _Around, version: str, place: int, name: str) -> Iterator[LikelyCause]:
+    evidence = around.evidence
     line = {segment: k for k, segment in enumerate(evidence.segments)}.get((VERSION, version))
     if line is not None and float(evidence.share[line, place:].mean()) <= NEARLY_ALL:
         share, is_sure = _against_others(evidence, line, place, around.total)

@@ -16,6 +16,7 @@ from monitor.core.counts import counts_from_rows
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NotTold
 from monitor.core.promises import PastWindow, Promise, Segment, pooled_promise
 from monitor.core.records import SCORE_BAND, Annotation, Reason, Subject, Verdict
+from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
 from monitor.core.windows import day, week
 from monitor.evaluation.diagnosis import diagnose
 from monitor.evaluation.label_facts import LabelFacts
@@ -29,6 +30,7 @@ FAULT_AT = 9
 WEEKS = [week(f"2026-W{number}", UTC) for number in range(20, 34)]
 LAST = WEEKS[-1]
 ACTS = frozenset({"acts"})
+TOO_MANY = Rejection(Why.SHARE, RejectionCause.SCORE_MISSING, 90, ROWS)
 
 
 def verdict(rule: str = "acts", outcome: str = "breach", **given: Any) -> Verdict:
@@ -207,6 +209,22 @@ def test_a_version_that_all_rows_have_is_the_cause_only_if_the_break_comes_with_
     arrives = FAULT_AT + late
     told = found_in(EVERYWHERE, version=["1"] * arrives + ["2"] * (len(WEEKS) - arrives))
     assert (told.cause and told.cause.text) == (None if late else "version 2")
+
+
+@pytest.mark.parametrize("state", ["rejected", "without rows"])
+@pytest.mark.parametrize(("early", "began"), [(1, FAULT_AT - 1), (2, None)])
+def test_a_version_came_in_the_window_that_had_it_first_even_if_that_was_not_judged(
+    state: str, early: int, began: int | None
+) -> None:
+    arrives = FAULT_AT - early
+    windows = world(EVERYWHERE, version=["1"] * arrives + ["2"] * (len(WEEKS) - arrives))
+    for at in range(arrives, FAULT_AT):
+        away: Any = {"rejected": Rejections({"billing": TOO_MANY})} if state == "rejected" else {"labels": {}}
+        windows[at] = replace(windows[at], **away)
+    told = diagnose(facts(verdict(), windows=windows))
+    assert told.since is not None
+    assert told.since.window == WEEKS[FAULT_AT].name
+    assert (told.cause and told.cause.began) == (None if began is None else WEEKS[began].name)
 
 
 @pytest.mark.parametrize(("of_version_1", "cause"), [(ROWS, None), (ROWS - 1, "version 2")])
