@@ -62,7 +62,7 @@ def _life(checker: Checker, rows: Rows, source: str, label: str) -> None:
     open_now = [row for row in rows.incidents(source, label or None) if row["state"] != "resolved"]
     kinds = {row["kind"] for row in open_now}
     resolved = [row for row in rows.incidents(source, label or None) if row["state"] == "resolved"]
-    by_hand = any(row["resolved_by"] and row["window_end"] == newest["window_end"] for row in resolved)
+    by_hand = any(row["resolved_by"] and _was_known(rows, newest, row) for row in resolved)
     ended = any(row["resolved_window"] == newest["window_name"] for row in resolved)
     acted = any(row["window"] == newest["window_name"] for row in (*open_now, *resolved))
     if newest["state"] in TROUBLES and not by_hand:
@@ -76,6 +76,19 @@ def _life(checker: Checker, rows: Rows, source: str, label: str) -> None:
         _vanished(checker, rows, newest, kinds, over=by_hand or ended)
     over = [row for row in open_now if row["kind"] == "label" and newest["window_end"] - row["seen_until"] >= NOT_SEEN]
     checker.holds("ends after four weeks", not over or not acted, over, newest["window_name"])
+
+
+def _was_known(rows: Rows, newest: Row, resolved: Row) -> bool:
+    """Whether who resolved an incident knew all that the newest diagnosis rests on.
+
+    It is of the same window; or its trouble is the one that was resolved, since every breach in it is of a window that
+    the incident had seen: on a later day the verdict of the same week is still the newest one of its rule.
+    """
+    if newest["window_end"] == resolved["window_end"]:
+        return True
+    breaches = [v for v in rows.verdicts(newest) if v["id"] in newest["detail"]["because"] and v["outcome"] == "breach"]
+    seen = bool(breaches) and all(v["window_end"] <= resolved["window_end"] for v in breaches)
+    return seen and resolved["kind"] in ("label", "burst")
 
 
 def _vanished(checker: Checker, rows: Rows, newest: Row, kinds: set[str], *, over: bool) -> None:

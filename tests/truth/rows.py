@@ -134,13 +134,22 @@ class Rows:
 
     # --- switches
 
+    @property
+    def latest(self) -> datetime:
+        """The time of the newest change of a switch, if the clock is a little behind it; else now.
+
+        What was stored last holds now: only by a clock that is further behind than BEHIND may nothing act.
+        """
+        return max([self.now, *(e["at"] for e in self.table("switch_events") if e["at"] <= self.now + BEHIND)])
+
     def is_on(self, source: str, label: str, at: datetime | None = None) -> bool:
         """Whether automation was allowed at a time (now), by the events of its own switch and of its source's."""
         ahead = at is None and any(e["at"] > self.now + BEHIND for e in self.table("switch_events"))
+        known = at or self.latest  # changes of a switch are known up to here; leases end by the clock
         at = at or self.now
-        if ahead or self.is_closed(at):
+        if ahead or self.is_closed(known):
             return False
-        own, whole = (self.state_of(source, about, at) for about in (label, ""))
+        own, whole = (self.state_of(source, about, known) for about in (label, ""))
         if not own or own["to_state"] != "on" or own["lease_until"] is None or own["lease_until"] <= at:
             return False
         if not whole or whole["to_state"] not in ("on", "off"):
@@ -150,7 +159,7 @@ class Rows:
 
     def state_of(self, source: str, label: str, at: datetime | None = None) -> Row | None:
         """The last event that says the state of a switch, with the lease and the verdict of those after it."""
-        state, at = None, at or self.now
+        state, at = None, at or self.latest
         for event in self.of("switch_events", source, label):
             if event["at"] > at:
                 continue
@@ -185,7 +194,7 @@ class Rows:
 
     def off_since(self, source: str, label: str) -> datetime | None:
         """Since when automation of a label is off; None if it was never on."""
-        cuts = [moment for moment in self.moments(source, label) if moment <= self.now]
+        cuts = [moment for moment in self.moments(source, label) if moment <= self.latest]
         for before, after in reversed(list(pairwise(cuts))):
             if self.is_on(source, label, before):
                 return after
