@@ -112,9 +112,8 @@ check-style: $(VENV)/.installed
 	$(BIN)/hadolint deployments/Dockerfile
 
 # OPTIONS="--quick": a look in seconds; "--resume": go on after an interruption; "--write-docs": into benchmarks/results/statistics.md
-simulate: install ## the statistical study: coverage, false alarms, power (more than an hour; OPTIONS=--quick)
+simulate: install ## the statistical study: coverage, false alarms, power (hours; OPTIONS=--quick)
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.simulate $(OPTIONS)
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.quiet $(filter --quick --resume --write-docs,$(OPTIONS))
 
 # OPTIONS="--quick": a look in a minute; "--write-docs": into benchmarks/results/.
 # Optional peers (netcal, torchmetrics, relplot; they bring torch): .venv/bin/pip install -c constraints.txt -e '.[peers]'

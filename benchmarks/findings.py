@@ -4,32 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from benchmarks import power, quiet
 from benchmarks.coverage import KINDS, TARGET, Kind
 from benchmarks.tables import Table
 from benchmarks.tally import Tally
 from benchmarks.targets import WIDTHS, Findings, held, mean_over
-from benchmarks.weeks import rules_of, shipped
 
 STAR = "* coverage significantly below .93 (one-sided, 1%)."
 
 
+COVERED = "95% intervals: share that held the truth, and mean width"
+AT_WALLS = "95% intervals of labels that are (nearly) always right or never true"
+
+
 def tables(findings: Findings) -> list[Table]:
     """The tables of all simulated parts; the one of targets comes first."""
-    makers: list[tuple[str, Callable[[list[Tally]], list[Table]]]] = [
-        ("coverage", lambda cells: [coverage_summary(cells), coverage_table(cells)]),
-        (
-            "walls",
-            lambda cells: [
-                coverage_table(cells, "95% intervals of labels that are (nearly) always right or never true")
-            ],
-        ),
-        ("dependent", lambda cells: [dependent_table(cells)]),
-        ("power", lambda lines: [power_table(lines)]),
-    ]
-    return [
-        held_table(findings),
-        *(table for part, make in makers if findings.get(part) for table in make(findings[part])),
-    ]
+    makers: dict[str, Callable[[list[Tally]], list[Table]]] = {
+        "coverage": lambda cells: [coverage_summary(cells), coverage_table(cells)],
+        "walls": lambda cells: [coverage_table(cells, AT_WALLS)],
+        "dependent": lambda cells: [dependent_table(cells)],
+        "power": lambda lines: [power.table(lines)],
+        "quiet": lambda lines: [quiet.table(lines)],
+    }
+    return [held_table(findings), *(table for part, found in findings.items() for table in makers[part](found))]
 
 
 def held_table(findings: Findings) -> Table:
@@ -79,9 +76,6 @@ def coverage_summary(cells: list[Tally]) -> Table:
     )
 
 
-COVERED = "95% intervals: share that held the truth, and mean width"
-
-
 def coverage_table(cells: list[Tally], title: str = COVERED) -> Table:
     """The table with one line for each population and number of rows."""
     rows = [
@@ -119,34 +113,3 @@ def dependent_table(cells: list[Tally]) -> Table:
         notes=(_repetitions(cells),),
         texts=2,
     )
-
-
-def power_table(lines: list[Tally]) -> Table:
-    """The table of changes from one week to the next."""
-    names = [rule.id for rule in rules_of(shipped(), "weekly") if rule.metric is not None]
-    rows = []
-    for line in lines:
-        weeks = int(line.line[4])
-        seen = [line.share(f"seen in week {week + 1}") for week in range(weeks)]
-        first = [f"{name} {line.share(f'{name} in week 1'):.3f}" for name in names if line.of(f"{name} in week 1")]
-        rows.append(
-            (
-                _what(line), f"{line.line[3]:,}", f"{line.count:,}", f"{seen[0]:.3f}",
-                f"{sum(seen):.3f} in {weeks}", "; ".join(first),
-                f"{line.of('blamed'):,.0f} in {line.of('other label-weeks'):,.0f}",
-            )
-        )  # fmt: skip
-    columns = ("change", "rows", "labels", "seen in the first week", "in so many weeks", "in the first week, by rule")
-    return Table(
-        "Something gets worse: who sees it, and when",
-        (*columns, "breaches of other labels"),
-        tuple(rows),
-        notes=("A change of the ECE is seen when ece-increase breaches, the fall when any rule does.",),
-    )
-
-
-def _what(line: Tally) -> str:
-    kind, by, labels = line.line[0], float(line.line[1]), line.line[2]
-    if kind == "fall":
-        return f"precision above .8 falls to {by:.2f} on one label with 6% positives"
-    return f"true ECE +{by:.2f} on {labels} of 20 labels"

@@ -16,13 +16,14 @@ from typing import Protocol
 from benchmarks.coverage import WALLS as NEAR_WALLS
 from benchmarks.coverage import Cell, Kind, coverage_cells, in_parts
 from benchmarks.populations import POPULATIONS, WALLS, Population
-from benchmarks.power import ECE_RULE, PRECISION, Change, Planted
+from benchmarks.power import LINES, Planted
+from benchmarks.quiet import YEAR, years
 from benchmarks.sampling import Clustered, Sampling, Thinned, Weighted
 from benchmarks.tally import Line, Tally, together
 
 SEED = 20260101
 WORKERS = 2
-PARTS = ("coverage", "walls", "dependent", "power")
+PARTS = ("coverage", "walls", "dependent", "power", "quiet")
 DEPENDENT = tuple(
     each for each in POPULATIONS if each.name in ("calibrated", "temperature 1.5", "verbal, temperature 1.5")
 )
@@ -30,7 +31,6 @@ CLUSTERED_SHARES = (0.1, 0.3, 1.0)
 WITH_COLUMN: tuple[Kind, ...] = ("bootstrap", "analytic", "mce")
 WITHOUT_COLUMN: tuple[Kind, ...] = ("analytic", "mce")
 FEW = 100  # rows, of labels near a wall besides
-TIMES = 5  # changes that are tried on the same baselines
 
 
 class Task(Protocol):
@@ -47,22 +47,29 @@ class Task(Protocol):
 class Plan:
     """How much is simulated.
 
-    ``repetitions`` of every cell of ``sizes`` and of ``dependent`` rows; ``power``: changed labels of each line.
+    ``repetitions`` of every cell of ``sizes`` and of ``dependent`` rows; ``power``: changed labels of each line;
+    ``years`` of ``weeks`` weeks in which nothing is wrong, with ``quiet`` rows a label-week.
     """
 
     repetitions: int
     sizes: tuple[int, ...]
     dependent: tuple[int, ...]
     power: int
+    years: int
+    weeks: int
+    quiet: tuple[int, ...]
     seed: int = SEED
 
     def tasks(self, parts: Iterable[str] = PARTS) -> list[Task]:
-        """The tasks of these parts, in their order; the longest tasks come first."""
+        """The tasks of these parts, in their order."""
         makers: Mapping[str, Callable[[], Sequence[Task]]] = {
             "coverage": lambda: coverage_cells(POPULATIONS, self.sizes, self.repetitions, self.seed),
             "walls": lambda: coverage_cells(WALLS, (FEW, *self.sizes), self.repetitions, self.seed, NEAR_WALLS),
             "dependent": self._dependent,
-            "power": self._power,
+            "power": lambda: [
+                Planted(line, number, self.seed + 2) for line in LINES for number in range(ceil(self.power / int(line[3])))
+            ],
+            "quiet": lambda: years(self.years, self.weeks, self.quiet),
         }
         chosen = set(parts)
         return [task for part in PARTS if part in chosen for task in makers[part]()]
@@ -92,27 +99,13 @@ class Plan:
         cell = Cell("dependent", line, population, n, 0, 0, self.seed, kinds, sampling=sampling)
         return in_parts(cell, self.repetitions)
 
-    def _power(self) -> list[Task]:
-        lines: list[tuple[Change, float, int, int, int, tuple[str, ...], int]] = [
-            ("rise", 0.05, 3, 5000, 1, (), self.power),
-            ("rise", 0.05, 3, 2000, 2, (), self.power),
-            ("rise", 0.03, 1, 5000, 4, (ECE_RULE,), self.power),
-            ("fall", PRECISION, 1, 5000, 2, (), self.power),
-        ]
-        return [
-            Planted(kind, by, labels, n, weeks, number, self.seed + 2, rules, min(TIMES, changes))
-            for kind, by, labels, n, weeks, rules, count in lines
-            for changes in [ceil(count / labels)]
-            for number in range(ceil(changes / TIMES))
-        ]
-
 
 FULL = Plan(
     repetitions=1000, sizes=(200, 1000, 5000, 20_000), dependent=(200, 1000, 5000),
-    power=1000,
+    power=200, years=50, weeks=YEAR, quiet=(200, 500, 2_000),
 )  # fmt: skip
 QUICK = Plan(
-    repetitions=25, sizes=(200, 5000), dependent=(1000,), power=3,
+    repetitions=25, sizes=(200, 5000), dependent=(1000,), power=1, years=1, weeks=4, quiet=(200,),
 )  # fmt: skip
 
 

@@ -1,123 +1,315 @@
-"""Labels get worse: in which week is it found, by which rule, and with which false alarms on other labels?"""
+"""Labels get worse: by which week is it found, beside control charts that ring falsely as often?
+
+Twenty labels have a quiet year. Then a change begins on some of them, and the shipped weekly rules are judged each
+week by the functions of a run. Control charts see the same weeks: their limit is the one that the unchanged labels
+cross as often as wanted.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import expit, logit
+from scipy.stats import beta
 
-from benchmarks.populations import LABELS, SIX_PERCENT, Population, less_precise, raised
+from benchmarks.populations import LABELS, SIX_PERCENT, Floats, Population, less_precise, raised
+from benchmarks.quiet import (
+    MEMORY,
+    WORLDS,
+    YEAR,
+    Label,
+    Played,
+    Sums,
+    World,
+    bins_of,
+    judged_weeks,
+    keeping,
+    kinds_of,
+    played_year,
+)
+from benchmarks.tables import Table
 from benchmarks.tally import Line, Tally
-from benchmarks.weeks import ByLabel, Setting, drawn, judged, rules_of, setting, shipped
-from monitor.config.model import Rule
-from monitor.core.records import Verdict
+from benchmarks.weeks import shipped
+from monitor.core.counts import CELLS
 
-Change = Literal["rise", "fall"]
+ECE_RULE, PRECISION = "ece-increase", 0.59
+FALSE_ALARMS = 0.2
+"""Of a control chart, a year, of twenty labels."""
+STEP = 0.25
+"""Limits of control charts are multiples of it."""
+SLACK = 0.5
+"""What a CUSUM takes off each week, in standard deviations: half of the change that it finds soonest."""
+Change = Callable[[Label, int], Label]
 
-ECE_RULE = "ece-increase"
-PRECISION = 0.59  # the precision after the fall; about .89 before it
-ABOVE = 0.8
-SECONDS_A_LABEL_WEEK = 0.005
+
+def _as(population: Callable[[Population], Population]) -> Change:
+    """What scores are worth in another population with the same scores."""
+    of = {label.name: keeping(label) for label in LABELS}
+    return lambda label, week: replace(label, worth=kinds_of(population(of[label.name])).worth)
+
+
+def _stretched(by: float, *, flatter: bool) -> Change:
+    """What scores are worth is nearer to one half, or farther from it, on average by so much."""
+
+    @cache
+    def changed(label: Label, week: int) -> Label:
+        def worth(power: float) -> Floats:
+            return np.asarray(expit(logit(label.worth.clip(1e-9, 1 - 1e-9)) * power))
+
+        def short(power: float) -> float:
+            return float(label.chance @ np.abs(worth(power) - label.worth)) - by
+
+        return replace(label, worth=worth(float(brentq(short, *((0.0, 1.0) if flatter else (1.0, 50.0))))))
+
+    return changed
+
+
+def _lower(by: float, low: float = 0.0, high: float = 1.0, *, a_week: bool = False) -> Change:
+    """What scores in [low, high] are worth is less by so much, or by so much more each week."""
+
+    def changed(label: Label, week: int) -> Label:
+        less = by * (week if a_week else 1) * ((label.cell >= low * CELLS) & (label.cell <= high * CELLS))
+        return replace(label, worth=(label.worth - less).clip(0.0, 1.0))
+
+    return changed
+
+
+def _what_acts(label: Label, week: int) -> Label:
+    return _lower(0.10, label.automate_at)(label, week)
+
+
+def _confused(label: Label, week: int) -> Label:
+    """15% of the items of this label are really another one."""
+    return replace(label, worth=label.worth * 0.85)
+
+
+def auc_of(label: Label, chance: Floats) -> float:
+    """The area under the ROC curve of kinds with these shares of the rows."""
+    order = np.argsort(label.cell, kind="stable")
+    kept, lost = (np.add.reduceat((chance * of)[order], label.starts) for of in (label.worth, 1 - label.worth))
+    return float((kept * (np.cumsum(lost) - lost / 2)).sum() / (kept.sum() * lost.sum()))
+
+
+@cache
+def _less_sharp(label: Label, week: int) -> Label:
+    """Scores nearer to the share of true items, so that the AUC is .05 less; what a score is worth stays."""
+    true = float(label.chance @ label.worth)
+    near = label.chance * np.exp(-(((label.worth - true) / 0.15) ** 2))
+
+    def tilted(by: float) -> Floats:
+        found = near * np.exp(by * (label.worth - true))
+        return np.asarray(found / found.sum())
+
+    middle = tilted(float(brentq(lambda by: float(tilted(by) @ label.worth) - true, -60.0, 60.0)))
+    goal = auc_of(label, label.chance) - 0.05
+
+    def mixed(share: float) -> Floats:
+        return (1 - share) * label.chance + share * middle
+
+    share = float(brentq(lambda share: auc_of(label, mixed(share)) - goal, 0.0, 1.0))
+    return replace(label, chance=mixed(share))
+
+
+LASTING: dict[str, Change] = {
+    "underconfident: ECE +.04": _stretched(0.04, flatter=False),
+    "-.15 at scores of .5 to .8": _lower(0.15, 0.5, 0.8),
+    "15% are another label": _confused,
+    "ROC AUC -.05, calibrated": _less_sharp,
+    ".005 less each week": _lower(0.005, a_week=True),
+    "-.05 at all scores": _lower(0.05),
+    "-.10 of what acts": _what_acts,
+    "ECE +.03: low scores too low, high ones too high": _stretched(0.03, flatter=True),
+}
+SUDDEN: dict[str, Change] = {
+    "true ECE +.05": _as(lambda label: raised(label, 0.05)),
+    "true ECE +.03": _as(lambda label: raised(label, 0.03)),
+    "precision above .8 falls to .59, 6% positives": _as(lambda label: less_precise(label, PRECISION, 0.8)),
+}
+CHANGES = LASTING | SUDDEN
+"""Name -> the label in one of the weeks of the change, counted from 1."""
+RISES = [change for change in SUDDEN if change.startswith("true ECE")]
+LINES: tuple[Line, ...] = (
+    ("true ECE +.05", "as they come", 5_000, 3, 1),
+    ("true ECE +.05", "as they come", 2_000, 3, 2),
+    ("true ECE +.03", "as they come", 5_000, 1, 4),
+    ("precision above .8 falls to .59, 6% positives", "as they come", 5_000, 1, 2),
+    *(
+        (change, world, 2_000, 4, 20)
+        for world in ("as they come", "scores wobble by .1 of logit")
+        for change in LASTING
+    ),
+)
+"""Change, world, rows a label-week, how many labels change, and weeks that are judged."""
+
+
+def changed_year(line: Line, names: Sequence[str], rng: np.random.Generator) -> Played:
+    """A quiet year of twenty labels, then weeks in which these labels have changed."""
+    change, world, rows, _, weeks = str(line[0]), str(line[1]), int(line[2]), line[3], int(line[4])
+    played, (draw, _) = played_year([keeping(label) for label in LABELS], world, rows, weeks, rng), WORLDS[world]
+
+    def after(name: str) -> Sums:
+        label, before = played.world.labels[name], played.world.of(name, now=False)
+        drawn = [draw(CHANGES[change](label, week + 1), np.full(1, rows), rng)[0] for week in range(weeks)]
+        parts = [Sums(before.n[:MEMORY], before.hits[:MEMORY], before.effects[:MEMORY]), *drawn]
+        return Sums(
+            *(np.concatenate(each) for each in zip(*((part.n, part.hits, part.effects) for part in parts), strict=True))
+        )
+
+    sums = {**played.world.whole, **{name: after(name) for name in names}}
+    return replace(played, world=World(played.world.labels, sums, sums))
+
+
+def _cusum(z: Floats) -> Floats:
+    total, path = 0.0, []
+    for each in z.tolist():
+        total = max(0.0, total + each - SLACK)
+        path.append(total)
+    return np.array(path)
+
+
+CHARTS: dict[str, Callable[[Floats, Floats], Floats]] = {
+    "bands of the ECE": lambda ece, gap: ece,
+    "CUSUM of the ECE": lambda ece, gap: _cusum(ece),
+    "CUSUM of the mean gap": lambda ece, gap: np.maximum(_cusum(gap), _cusum(-gap)),
+}
+"""Name -> the statistic of each week, (weeks,), from numbers in standard deviations of the quiet year."""
+
+
+def charted(played: Played, name: str) -> dict[str, Floats]:
+    """The largest statistic of each control chart up to each week of the change, (weeks,).
+
+    The charts see the plug-in ECE in the baseline's bins, and the mean of score - outcome.
+    """
+    label, sums = played.world.labels[name], played.world.of(name, now=False)
+    gaps = (sums.n * (label.cell / CELLS) - sums.hits) @ bins_of(label, played.place.baselines[name])
+    rows = sums.n.sum(axis=1)
+    numbers = (np.abs(gaps).sum(axis=1) / rows, gaps.sum(axis=1) / rows)
+    ece, gap = ((x[MEMORY:] - x[:MEMORY].mean()) / x[:MEMORY].std(ddof=1) for x in numbers)
+    return {chart: np.maximum.accumulate(path(ece, gap)) for chart, path in CHARTS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A change of some of twenty labels after a few quiet weeks.
+    """One year, at whose end some labels change. No week is judged after all of them are found."""
 
-    * ``rise``: the true ECE of three labels (or one) is larger by ``by`` from one week to the next;
-    * ``fall``: the precision above .8 of the label with six positives in a hundred falls to ``by``.
-
-    ``rules`` are those that are judged (empty: all weekly ones). At most ``weeks`` weeks are judged, and none after
-    every changed label has been found. The change is tried ``times`` times on the same baselines, each time on other
-    labels and with other rows.
-    """
-
-    kind: Change
-    by: float
-    labels: int
-    n: int
-    weeks: int
+    line: Line
     number: int
     seed: int
-    rules: tuple[str, ...] = ()
-    times: int = 1
 
     part = "power"
 
     @property
-    def line(self) -> Line:
-        """The key of its line in the table."""
-        return self.kind, self.by, self.labels, self.n, self.weeks
-
-    @property
     def cost(self) -> float:
         """The approximate seconds."""
-        weeks = {"rise": 1.3, "fall": 1.2}[self.kind] * self.times
-        return weeks * len(LABELS) * SECONDS_A_LABEL_WEEK * (0.5 if self.rules else 1.0) + 0.1 + 1e-5 * self.n
+        return 3.5
 
     def run(self) -> list[Tally]:
-        """The tally of which rule found each changed label first, and when."""
-        rng = np.random.default_rng((self.seed, self.n, self.weeks, self.number))
-        weekly = setting(LABELS, self.n, _quiet() + self.weeks, rng)
-        sums: Counter[str] = Counter()
-        for time in range(self.times):
-            self._watched(weekly, self._names(self.number * self.times + time), rng, sums)
-        found = {name: float(total) for name, total in sums.items()}
-        return [Tally(self.part, self.line, self.labels * self.times, found)]
+        """The tally of the week in which each changed label was found, by which rule, and of the charts."""
+        rng = np.random.default_rng((self.seed, LINES.index(self.line), self.number))
+        names = self._names()
+        played = changed_year(self.line, names, rng)
+        sums = _found(played, names, (ECE_RULE,) if self.line[0] in RISES else sending())
+        for name in played.world.labels:
+            for chart, path in charted(played, name).items():
+                for week in told(self.line):
+                    sums[f"{chart} {name in names} {week} {int(path[week - 1] / STEP)}"] += 1
+        return [Tally(self.part, self.line, len(names), {name: float(total) for name, total in sums.items()})]
 
-    def _names(self, number: int) -> frozenset[str]:
+    def _names(self) -> list[str]:
         """The names of the labels that change."""
-        if self.kind == "fall":
-            return frozenset({SIX_PERCENT.name})
-        step = len(LABELS) // self.labels
-        return frozenset(LABELS[(number + step * k) % len(LABELS)].name for k in range(self.labels))
-
-    def _watched(self, weekly: Setting, names: frozenset[str], rng: np.random.Generator, sums: Counter[str]) -> None:
-        """Judge quiet weeks, then weeks with the change until it is found on all labels ``names``."""
-        rules = [rule for rule in rules_of(shipped(), "weekly") if self._asks(rule)]
-        rows: ByLabel = drawn(LABELS, _quiet(), self.n, rng)
-        unseen = names
-        for week in range(1, self.weeks + 1):
-            now = drawn([self._after(each) if each.name in names else each for each in LABELS], 1, self.n, rng)
-            rows = {name: part.then(now[name]) for name, part in rows.items()}
-            breaches = [
-                verdict for verdict in judged(weekly, rows, _quiet() + week - 1, rules) if verdict.outcome == "breach"
-            ]
-            sums["blamed"] += sum(verdict.subject.label not in names for verdict in breaches)
-            sums["other label-weeks"] += len(LABELS) - self.labels
-            seen = self._seen([verdict for verdict in breaches if verdict.subject.label in unseen], week, sums)
-            sums[f"seen in week {week}"] += len(seen)
-            unseen -= seen
-            if not unseen:
-                break
-
-    def _asks(self, rule: Rule) -> bool:
-        return rule.metric is not None and (not self.rules or rule.id in self.rules)
-
-    def _after(self, label: Population) -> Population:
-        """The population of the label after the change."""
-        if self.kind == "fall":
-            return less_precise(label, self.by, ABOVE)
-        return raised(label, self.by)
-
-    def _seen(self, breaches: Iterable[Verdict], week: int, sums: Counter[str]) -> frozenset[str]:
-        """The labels that are found now: a change of the ECE only by the rule on it, a fall by any rule."""
-        found = set()
-        for verdict in breaches:
-            sums[f"{verdict.rule} in week {week}"] += 1
-            if self.kind == "fall" or verdict.rule == ECE_RULE:
-                found.add(str(verdict.subject.label))
-        return frozenset(found)
+        if str(self.line[0]).startswith("precision"):
+            return [SIX_PERCENT.name]
+        ordinary, count = [label.name for label in LABELS[1:-1]], int(self.line[3])
+        return [ordinary[(self.number + len(ordinary) // count * k) % len(ordinary)] for k in range(count)]
 
 
-def _quiet() -> int:
-    """The number of weeks before the change: as many as may be pooled with its first week."""
-    return shipped().evaluation.pool_weeks - 1
+def sending() -> tuple[str, ...]:
+    """The rules whose breaches are sent."""
+    return tuple(rule.id for rule in shipped().rules if rule.actions)
 
 
-def seen_within(tally: Tally, weeks: int) -> float:
-    """The share of the changed labels that were found within ``weeks`` weeks."""
-    return sum(tally.share(f"seen in week {week + 1}") for week in range(weeks))
+def told(line: Line) -> list[int]:
+    """The weeks by which a line says how many labels were found."""
+    return [week for week in (1, 2, 4, 20) if week <= int(line[4]) and (week != 2 or int(line[4]) == 2)]
+
+
+def _found(played: Played, names: Sequence[str], rules: Sequence[str]) -> Counter[str]:
+    """How many of the labels were found in each week, by the rules that did, and breaches of the other labels."""
+    index = {window: at - played.first + 1 for at, window in enumerate(played.place.windows)}
+    found: Counter[str] = Counter()
+    seen: dict[str, int] = {}
+    for verdicts in judged_weeks(played, {}):
+        for verdict in verdicts:
+            name, week = str(verdict.subject.label), index[verdict.window]
+            if verdict.outcome != "breach" or verdict.rule not in sending():
+                continue
+            if name not in names:
+                found["blamed"] += 1
+            elif verdict.rule in rules and seen.setdefault(name, week) == week:
+                found[f"first by {verdict.rule}"] += 1
+        if len(seen) == len(names):
+            break
+    return found + Counter(f"found in week {week}" for week in seen.values())
+
+
+def found_by(tally: Tally, week: int) -> float:
+    """The share of the changed labels that were found by a week."""
+    return sum(tally.share(f"found in week {each + 1}") for each in range(week))
+
+
+def charts_by(tally: Tally, chart: str, limit: int, week: int, *, changed: bool = True) -> float:
+    """The number of labels on which a control chart had crossed its limit by a week."""
+    before = f"{chart} {changed} {week} "
+    return sum(n for name, n in tally.sums.items() if name.startswith(before) and int(name.split()[-1]) >= limit)
+
+
+def limits_of(lines: Sequence[Tally]) -> dict[str, int]:
+    """Of each chart the smallest limit with at most the wanted false alarms on the unchanged labels of these lines."""
+    wanted = sum(
+        FALSE_ALARMS / len(LABELS) * int(tally.line[4]) / YEAR * (len(LABELS) / int(tally.line[3]) - 1) * tally.count
+        for tally in lines
+    )
+
+    def false(chart: str, limit: int) -> float:
+        return sum(charts_by(tally, chart, limit, int(tally.line[4]), changed=False) for tally in lines)
+
+    return {chart: next(limit for limit in range(1, 1_000) if false(chart, limit) <= wanted) for chart in CHARTS}
+
+
+def table(lines: Sequence[Tally]) -> Table:
+    """The table: found by the shipped rules, and by control charts."""
+    limits = {
+        world: limits_of([line for line in lines if line.line[1] == world and line.line[0] in LASTING])
+        for world in {line.line[1] for line in lines}
+    }
+
+    def row(tally: Tally) -> tuple[str, ...]:
+        change, world, rows, labels, _ = tally.line
+        weeks = told(tally.line)
+        total = round(found_by(tally, weeks[-1]) * tally.count)
+        least = float(beta.ppf(0.05, total, tally.count - total + 1)) if total else 0.0
+        charts = (
+            " ".join(f"{charts_by(tally, chart, limit, week) / tally.count:.2f}" for week in weeks)
+            for chart, limit in limits[world].items()
+        )
+        first = {name.removeprefix("first by "): n for name, n in tally.sums.items() if name.startswith("first by ")}
+        return (
+            str(change), str(world), f"{rows:,}", f"{labels}", f"{tally.count}", ", ".join(map(str, weeks)),
+            " ".join(f"{found_by(tally, week):.2f}" for week in weeks), f"{least:.3f}", *charts,
+            f"{tally.of('blamed'):.0f}", ", ".join(f"{rule} {n:.0f}" for rule, n in sorted(first.items())),
+        )  # fmt: skip
+
+    heads = (
+        "change", "world", "rows", "of 20 labels", "labels", "by week", "found", "the last at least (95%)", *CHARTS,
+        "breaches of others", "first found by",
+    )  # fmt: skip
+    notes = (
+        "A rise of the true ECE is found when ece-increase breaches, any other change when a rule does that sends.",
+        f"The limits of the charts have {FALSE_ALARMS} false alarms a year of {len(LABELS)} labels.",
+    )
+    return Table("Something gets worse: by which week it is found", heads, tuple(map(row, lines)), notes, texts=2)

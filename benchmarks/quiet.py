@@ -9,23 +9,18 @@ of the run, and from evidence that is never smaller.
 
 from __future__ import annotations
 
-import argparse
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from pathlib import Path
 
 import numpy as np
 from scipy.special import expit, logit
 
-from benchmarks.plan import Notebook, gathered, key_of
 from benchmarks.populations import LABELS, VERBAL, Bools, Curve, Floats, Ints, Population
 from benchmarks.sampling import COPIES
-from benchmarks.simulate import durations, measured
-from benchmarks.tables import DOCS, ROOT, Table, commit_of, console, write_between
+from benchmarks.tables import Table
 from benchmarks.tally import Tally
 from benchmarks.weeks import SOURCE, Open, Setting, opened, setting, shipped
 from monitor.config.model import Config, Rule
@@ -53,7 +48,6 @@ from monitor.inference.promised import all_promises_of
 from monitor.inference.sequential import LONGEST, SIZES, evidence_needed, log_e_values
 
 SEED = 20261128  # another one than while the rules were made
-WORKERS = 2
 MEMORY = LONGEST - 1
 """Weeks before the year, in which evidence accumulates and nothing is judged."""
 YEAR, FEWER, SIZES_OF_LABELS = 52, 20, (200, 500, 2_000)
@@ -73,7 +67,6 @@ SWING, LARGEST = 0.4, 25
 NEARLY_HALF = 0.52
 """One half, with an allowance for rounding."""
 PromisesOf = Mapping[Segment | None, Sequence[Promise]]
-NOTEBOOK = ROOT / "var" / "quiet.jsonl"
 EFFECTS = ("all", "predicted", "automated")
 
 
@@ -467,6 +460,13 @@ def _binned_ps(rule: Rule, played: Played, name: str, depth: int, sums: tuple[In
     return np.where(moved > MOVED_SHARE, 0.0, found)
 
 
+def bins_of(label: Label, base: Baseline) -> Floats:
+    """Which kinds are in which bin of the baseline, 1 or 0, shape (K, bins)."""
+    upper = np.asarray(base.edges["all"], dtype=np.int64)
+    index = np.minimum(np.searchsorted(upper, label.cell, side="left"), len(upper) - 1)
+    return np.asarray(index[:, None] == np.arange(len(upper)), dtype=np.float64)
+
+
 @lru_cache(maxsize=128)  # three rules use the same bins, of twenty labels at four depths
 def tables_of(played: Played, name: str, depth: int) -> tuple[list[BinCounts], Floats]:
     """The bins of a label in each judged window, and the share of rows in bins whose mean score has moved, (J,).
@@ -475,8 +475,7 @@ def tables_of(played: Played, name: str, depth: int) -> tuple[list[BinCounts], F
     """
     label, base = played.world.labels[name], played.place.baselines[name]
     (n, hits, effect), upper = played.sums(name, depth), np.asarray(base.edges["all"], dtype=np.int64)
-    index = np.minimum(np.searchsorted(upper, label.cell, side="left"), len(upper) - 1)
-    chosen = (index[:, None] == np.arange(len(upper))).astype(np.float64)
+    chosen = bins_of(label, base)
     rows, ws, wy = n @ chosen, (n * (label.cell / CELLS)) @ chosen, hits @ chosen
     each = zip(rows.astype(np.int64), rows, ws, wy, rows / effect[:, None], strict=True)
     then = binned(base.counts, base.edges["all"])
@@ -724,17 +723,18 @@ class QuietYear:
         return [Tally("quiet", (self.world, self.n), 1, sums)]
 
 
-def tasks(years: int, weeks: int, worlds: Sequence[str], sizes: Sequence[int]) -> list[QuietYear]:
-    """All years as tasks, ordered by number, so that all lines of the table progress equally.
+def years(number: int, weeks: int, sizes: Sequence[int]) -> list[QuietYear]:
+    """The tasks, ordered by number, so that all lines of the table progress equally.
 
-    Where shares change, much is judged, and a year takes five times as long: there are at most :data:`FEWER` of them.
+    Where the share of true items changes, much is judged, and a year takes five times as long: there are at most
+    :data:`FEWER` of them.
     """
     return [
-        QuietYear(world, n, number, weeks, SEED)
-        for number in range(years)
-        for world in worlds
+        QuietYear(world, n, year, weeks, SEED)
+        for year in range(number)
+        for world in WORLDS
         for n in sizes
-        if number < FEWER or not world.startswith("share")
+        if year < FEWER or not world.startswith("share of")
     ]
 
 
@@ -764,40 +764,3 @@ def _line(tally: Tally) -> tuple[str, ...]:
         f"{tally.of('lasting incidents'):.0f}", f"{tally.share('all incidents'):.3f}",
         f"{tally.upper_mean('all incidents'):.3f}", f"{tally.share('acting incidents'):.3f}", text or "-",
     )  # fmt: skip
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quiet", description=str(__doc__).split("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
-    parser.add_argument("--years", type=int, default=50, help="years a line (default 50)")
-    parser.add_argument("--resume", action="store_true", help="go on with a study that was interrupted")
-    parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default {WORKERS})")
-    parser.add_argument("--notebook", type=Path, default=NOTEBOOK, help="where what is finished is written down")
-    parser.add_argument("--write-docs", action="store_true", help="put the table into benchmarks/results/statistics.md")
-    given = parser.parse_args(arguments)
-    if given.years < 1 or (given.quick and given.write_docs):
-        parser.error("--years must be at least 1, and --write-docs takes the whole study, not --quick")
-    planned = (
-        tasks(1, 4, list(WORLDS), SIZES_OF_LABELS[:1])
-        if given.quick
-        else tasks(given.years, YEAR, list(WORLDS), SIZES_OF_LABELS)
-    )
-    commit = commit_of(ROOT)
-    study = "quick" if given.quick else f"{commit} {YEAR}"
-    notebook = Notebook(given.notebook, hashlib.sha256(study.encode()).hexdigest()[:16])
-    finished = notebook.resume() if given.resume and given.notebook.exists() else notebook.begin()
-    finished = measured(planned, finished, notebook, given.workers)
-    lines = gathered(planned, finished)["quiet"]
-    table(lines).show(console())
-    if given.write_docs:
-        spent = sum(durations(planned, {key_of(task): finished[key_of(task)] for task in planned}).values())
-        origin = (
-            f"Made by `python -m benchmarks.quiet --years {given.years} --write-docs` at commit {commit}, seed {SEED}, "
-            f"{spent:,.0f} s of a processor in {given.workers} processes."
-        )
-        write_between(DOCS, "quiet", f"{origin}\n\n{table(lines).markdown()}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""`make simulate`: coverage of the intervals, and how soon changes are found.
+"""`make simulate`: coverage of the intervals, how soon changes are found, and what rings where nothing is wrong.
 
 It uses the functions of runs, on seeded made-up rows whose truth is known. Finished tasks are stored at
 once, so an interrupted study continues with --resume.
@@ -18,14 +18,19 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from benchmarks.findings import tables
-from benchmarks.plan import FULL, QUICK, WORKERS, Done, Notebook, Plan, Task, gathered, key_of, run
+from benchmarks.plan import FULL, PARTS, QUICK, WORKERS, Done, Notebook, Plan, Task, gathered, key_of, run
+from benchmarks.quiet import SEED as QUIET_SEED
 from benchmarks.tables import DOCS, ROOT, commit_of, console, write_between
 from benchmarks.targets import Findings
 
 NOTEBOOK = ROOT / "var" / "simulate.jsonl"
 
 
-def section(findings: Findings, origin: str) -> str:
+SECTIONS = {"simulate": PARTS[:3], "power": PARTS[3:4], "quiet": PARTS[4:]}
+"""Name in the docs -> the parts whose tables are there."""
+
+
+def section_of(findings: Findings, origin: str) -> str:
     """The text for the docs: its origin, then the tables."""
     return "\n\n".join([origin, *(table.markdown() for table in tables(findings))])
 
@@ -74,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulate", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="only these (default: all)")
+    parser.add_argument("--years", type=int, default=FULL.years, help=f"quiet years a line (default {FULL.years})")
     parser.add_argument("--resume", action="store_true", help="go on with a study that was interrupted")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default {WORKERS})")
     parser.add_argument("--notebook", type=Path, default=NOTEBOOK, help="where what is finished is written down")
@@ -84,31 +91,37 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.write_docs and given.quick:
         parser.error("--write-docs takes the whole study, not --quick")
     try:
-        _study(QUICK if given.quick else FULL, given)
+        _study(QUICK if given.quick else replace(FULL, years=given.years), given)
     except ValueError as error:
         parser.error(str(error))
 
 
 def _study(plan: Plan, given: argparse.Namespace) -> None:
     commit = commit_of(ROOT)
-    notebook = Notebook(given.notebook, hashlib.sha256(f"{plan!r} {commit}".encode()).hexdigest()[:16])
-    tasks = plan.tasks()
+    notebook = Notebook(given.notebook, hashlib.sha256(commit.encode()).hexdigest()[:16])
+    tasks = plan.tasks(given.parts)
     finished = notebook.resume() if given.resume and given.notebook.exists() else notebook.begin()
     finished = measured(tasks, finished, notebook, given.workers)
     findings, spent, wall = gathered(tasks, finished), durations(tasks, finished), waited(tasks, finished)
     shown = console()
     for table in tables(findings):
         table.show(shown)
-    shown.print(f"{time_taken(spent, wall)}; seed {plan.seed}")
+    shown.print(f"{time_taken(spent, wall)}; seeds {plan.seed}, {QUIET_SEED}")
     if given.write_docs:
-        origin = (
-            f"Made by `make simulate` on {datetime.now(UTC).date().isoformat()} at commit {commit}: "
-            f"{plan.repetitions:,} repetitions a line, seed {plan.seed}, "
-            f"{sum(spent.values()):,.0f} s of a processor, {wall:,.0f} s from beginning to end "
-            f"in {given.workers} processes."
-        )
-        write_between(DOCS, "simulate", section(findings, origin))
+        for section, parts in SECTIONS.items():
+            chosen = {part: findings[part] for part in parts if part in findings}
+            if chosen:
+                write_between(DOCS, section, section_of(chosen, _origin(plan, commit, parts, spent, given)))
         shown.print(f"written: {DOCS.relative_to(ROOT)}")
+
+
+def _origin(plan: Plan, commit: str, parts: Sequence[str], spent: dict[str, float], given: argparse.Namespace) -> str:
+    seconds = sum(spent.get(part, 0.0) for part in parts)
+    return (
+        f"Made by `python -m benchmarks.simulate --parts {' '.join(parts)}` on {datetime.now(UTC).date().isoformat()} "
+        f"at commit {commit}, seed {QUIET_SEED if parts == ('quiet',) else plan.seed}, {seconds:,.0f} s of a processor "
+        f"in {given.workers} processes."
+    )
 
 
 if __name__ == "__main__":

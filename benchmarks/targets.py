@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.coverage import TARGET, Kind
-from benchmarks.power import seen_within
+from benchmarks.power import LASTING, RISES, found_by
 from benchmarks.tally import Tally
 
 Findings = Mapping[str, list[Tally]]
@@ -37,6 +37,7 @@ def held(findings: Findings) -> list[Held]:
         ("walls", _walls),
         ("dependent", _clusters),
         ("power", _power),
+        ("quiet", _quiet),
     ]
     return [each for part, figures in parts if findings.get(part) for each in figures(findings[part])]
 
@@ -101,19 +102,25 @@ def _clusters(cells: list[Tally]) -> list[Held]:
 
 
 def _power(lines: list[Tally]) -> list[Held]:
-    by_line = {line.line: line for line in lines}
-    goals = [
-        ("true ECE +.05 on 3 of 20 labels, 5,000 rows: seen in the first week", ("rise", 0.05, 3, 5000, 1), 1, 0.9),
-        ("the same at 2,000 rows: within two weeks", ("rise", 0.05, 3, 2000, 2), 2, 0.9),
-        ("true ECE +.03 on one label, 5,000 rows: within four weeks", ("rise", 0.03, 1, 5000, 4), 4, 0.8),
-        (
-            "precision above .8 falls from .89 to .59, 6% positives, 5,000 rows: within two weeks, by any rule",
-            ("fall", 0.59, 1, 5000, 2), 2, 0.9,
-        ),
-    ]  # fmt: skip
+    sure = ("ROC AUC -.05, calibrated", "ECE +.03: low scores too low, high ones too high")  # by week 20
     return [
-        Held(figure, f">= {target:.2f}", f"{share:.3f}", f"{by_line[line].count:,} labels", share >= target)
-        for figure, line, weeks, target in goals
-        if line in by_line
-        for share in [seen_within(by_line[line], weeks)]
-    ]
+        Held(f"{change}, {world}, {rows:,} rows, by week {weeks}", f">= {target:.2f}", f"{found_by(line, weeks):.3f}",
+             f"{line.count:,} labels", found_by(line, weeks) >= target)
+        for line in lines
+        for change, world, rows, _, weeks in [(*line.line[:4], int(line.line[4]))]
+        if change not in LASTING or change in sure
+        for target in [0.95 if change in sure else 0.8 if change == RISES[-1] else 0.9]
+    ]  # fmt: skip
+
+
+def _quiet(lines: list[Tally]) -> list[Held]:
+    """The most incidents a year that are wanted, by world; where the share of true items moves by .4, harm is real."""
+    most = {"as they come": 0.1, "share of true items, 20% up and down": 0.5}
+    worlds = [world for world in dict.fromkeys(str(line.line[0]) for line in lines) if "40%" not in world]
+    return [
+        Held(f"incidents a year, {world}, each size", f"<= {target}", f"{worst.share('all incidents'):.2f}",
+             f"{worst.count} years", worst.share("all incidents") <= target)
+        for world in worlds
+        for target in [most.get(world, 0.2)]
+        for worst in [max((x for x in lines if x.line[0] == world), key=lambda x: x.share("all incidents"))]
+    ]  # fmt: skip
