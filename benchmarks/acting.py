@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.tables import ROOT, Table, commit_of, console, write_between
+from benchmarks.tables import DOCS, Table, publish
 from benchmarks.weeks import shipped
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
@@ -33,7 +33,6 @@ LEVEL = CONFIG.evaluation.false_discovery_rate / (LABELS * CONFIG.decision_rules
 LAST = week("2027-W52", CONFIG.zone)
 WINDOWS = [*reversed(before(LAST, 103, CONFIG.zone)), LAST]
 SUBJECT = Subject("mail", "label")
-DOCS = ROOT / "benchmarks" / "results" / "statistics.md"
 Rates = Callable[[int], float]
 """The hit rate of the automated rows in a week, counted from 1 where the fault begins; 0 and less: the weeks before."""
 
@@ -209,14 +208,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error("--runs must be at least 1")
     began = time.process_time()
     tables = [off_table(given.runs), healed_table(given.runs)]
-    for table in tables:
-        table.show(console())
-    if given.write_docs:
-        origin = (
-            f"Made by `python -m benchmarks.acting --runs {given.runs} --write-docs` at commit {commit_of(ROOT)}, "
-            f"seed {SEED}, {time.process_time() - began:,.0f} s of a processor."
-        )
-        write_between(DOCS, "acting", "\n\n".join([origin, *(table.markdown() for table in tables)]))
+    spent = f", seed {SEED}, {time.process_time() - began:,.0f} s of a processor"
+    publish(tables, "acting", f"acting --runs {given.runs}", spent, page=DOCS if given.write_docs else None)
 
 
 if __name__ == "__main__":

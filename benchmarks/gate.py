@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
-import platform
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +15,7 @@ from functools import partial
 from openfeature import api
 from openfeature.evaluation_context import EvaluationContext
 
-from benchmarks.tables import ROOT, Table, commit_of, console, write_between
+from benchmarks.tables import ROOT, Table, machine, publish
 from benchmarks.timing import in_turns
 from monitor.automation import AsyncGate, Gate, GateReason
 from monitor.automation.gate.openfeature import CalmonProvider
@@ -166,16 +164,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.quick and given.write_docs:
         parser.error("--quick is a look only: its table does not belong into the docs")
-    table = measured(QUICK if given.quick else Size())
-    shown = console()
-    table.show(shown)
-    machine = f"Python {platform.python_version()}; {platform.machine()}, {sys.platform}"
-    shown.print(machine)
-    if given.write_docs:
-        day = datetime.now(UTC).date().isoformat()
-        origin = f"Made by `python -m benchmarks.gate` on {day} at commit {commit_of(ROOT)}.\n{machine}."
-        write_between(DOCS, "bench", f"{origin}\n\n{table.markdown()}")
-        shown.print(f"written: {DOCS.relative_to(ROOT)}")
+    table, page = measured(QUICK if given.quick else Size()), DOCS if given.write_docs else None
+    publish([table], "bench", "gate", f"; {machine()}", page=page)
 
 
 if __name__ == "__main__":

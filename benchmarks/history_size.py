@@ -22,7 +22,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from benchmarks.populations import LABELS, Population
-from benchmarks.tables import Table, console, write_between
+from benchmarks.tables import Table, publish
 from benchmarks.timing import fresh
 from benchmarks.weeks import DAYS, SOURCE, setting, shipped
 from benchmarks.whole_run import postgres_url
@@ -256,10 +256,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write-docs", action="store_true", help="Write the table into benchmarks/results/scale.md.")
     options = parser.parse_args()
-    found = table(CASES)
-    found.show(console())
-    if options.write_docs:
-        write_between(PAGE, "history-size", f"\n{found.markdown()}\n")
+    publish([table(CASES)], "history-size", "history_size", page=PAGE if options.write_docs else None)
 
 
 if __name__ == "__main__":

@@ -67,7 +67,10 @@ class Plan:
             "walls": lambda: coverage_cells(WALLS, (FEW, *self.sizes), self.repetitions, self.seed, NEAR_WALLS),
             "dependent": self._dependent,
             "power": lambda: [
-                Planted(line, number, self.seed + 2) for line in LINES for number in range(ceil(self.power / int(line[3])))
+                Planted(line, number, self.seed + 2)
+                for number in range(self.power)
+                for line in LINES
+                if number < ceil(self.power / int(line[3]))
             ],
             "quiet": lambda: years(self.years, self.weeks, self.quiet),
         }
@@ -111,16 +114,11 @@ QUICK = Plan(
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The result of one task, and its processor ``seconds``.
-
-    ``wall`` is the time since the task before it was finished (or the work began): these add up to the whole time, also
-    of an interrupted study.
-    """
+    """The result of one task, and its processor ``seconds``."""
 
     key: str
     seconds: float
     tallies: tuple[Tally, ...]
-    wall: float = 0.0
 
 
 def key_of(task: Task) -> str:
@@ -173,18 +171,17 @@ class Notebook:
 
 
 def _written(finished: Done) -> str:
-    times = [round(finished.seconds, 3), round(finished.wall, 3)]
-    return json.dumps([finished.key, times, [tally.written() for tally in finished.tallies]])
+    return json.dumps([finished.key, round(finished.seconds, 3), [tally.written() for tally in finished.tallies]])
 
 
 def _read(line: str) -> Done | None:
     """The result in one line; None if the line is incomplete."""
     try:
-        key, (seconds, wall), tallies = json.loads(line)
+        key, seconds, tallies = json.loads(line)
     except ValueError:
         return None
     found = tuple(Tally(part, tuple(name), count, sums) for part, name, count, sums in tallies)
-    return Done(key, seconds, found, wall)
+    return Done(key, seconds, found)
 
 
 def run(tasks: Sequence[Task], finished: Mapping[str, Done], workers: int = WORKERS) -> Iterator[tuple[Task, Done]]:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.populations import mixture
-from benchmarks.tables import DOCS, ROOT, Table, commit_of, console, write_between
+from benchmarks.tables import DOCS, Table, publish
 from monitor.config.model import Config, Rule, SourceConfig
 from monitor.core import windows
 from monitor.core.counts import Counts, counts_from_rows
@@ -291,12 +291,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--write-docs", action="store_true", help="put the table into benchmarks/results/statistics.md")
     given = parser.parse_args(arguments)
-    made = table(given.seeds, workers=given.workers)
-    made.show(console())
-    if given.write_docs:
-        options = f" --seeds {given.seeds}" if given.seeds != SEEDS else ""
-        origin = f"Made by `python -m benchmarks.planted{options}` at commit {commit_of(ROOT)}, seed {SEED}."
-        write_between(DOCS, "planted", f"{origin}\n\n{made.markdown()}")
+    made, page = table(given.seeds, workers=given.workers), DOCS if given.write_docs else None
+    publish([made], "planted", f"planted --seeds {given.seeds}", f", seed {SEED}", page=page)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ from benchmarks.quiet import (
 )
 from benchmarks.tables import Table
 from benchmarks.tally import Line, Tally
-from benchmarks.weeks import shipped
 from monitor.core.counts import CELLS
 
 ECE_RULE, PRECISION = "ece-increase", 0.59
@@ -213,7 +212,7 @@ class Planted:
         rng = np.random.default_rng((self.seed, LINES.index(self.line), self.number))
         names = self._names()
         played = changed_year(self.line, names, rng)
-        sums = _found(played, names, (ECE_RULE,) if self.line[0] in RISES else sending())
+        sums = _found(played, names, rise=self.line[0] in RISES)
         for name in played.world.labels:
             for chart, path in charted(played, name).items():
                 for week in told(self.line):
@@ -228,29 +227,24 @@ class Planted:
         return [ordinary[(self.number + len(ordinary) // count * k) % len(ordinary)] for k in range(count)]
 
 
-def sending() -> tuple[str, ...]:
-    """The rules whose breaches are sent."""
-    return tuple(rule.id for rule in shipped().rules if rule.actions)
-
-
 def told(line: Line) -> list[int]:
     """The weeks by which a line says how many labels were found."""
-    return [week for week in (1, 2, 4, 20) if week <= int(line[4]) and (week != 2 or int(line[4]) == 2)]
+    return sorted({1, min(4, int(line[4])), int(line[4])})
 
 
-def _found(played: Played, names: Sequence[str], rules: Sequence[str]) -> Counter[str]:
-    """How many of the labels were found in each week, by the rules that did, and breaches of the other labels."""
+def _found(played: Played, names: Sequence[str], *, rise: bool) -> Counter[str]:
+    """How many of the labels were found in each week, by which rules, and breaches of the other labels."""
     index = {window: at - played.first + 1 for at, window in enumerate(played.place.windows)}
     found: Counter[str] = Counter()
     seen: dict[str, int] = {}
     for verdicts in judged_weeks(played, {}):
         for verdict in verdicts:
             name, week = str(verdict.subject.label), index[verdict.window]
-            if verdict.outcome != "breach" or verdict.rule not in sending():
+            if verdict.outcome != "breach":
                 continue
             if name not in names:
                 found["blamed"] += 1
-            elif verdict.rule in rules and seen.setdefault(name, week) == week:
+            elif (not rise or verdict.rule == ECE_RULE) and seen.setdefault(name, week) == week:
                 found[f"first by {verdict.rule}"] += 1
         if len(seen) == len(names):
             break

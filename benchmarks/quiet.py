@@ -33,7 +33,6 @@ from monitor.evaluation.data import RuleInput, SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.lasting_changes import ChangeRun, parts_of, strand_runs
 from monitor.evaluation.rule_metrics import accepted_fall, rows_needed
-from monitor.evaluation.shift.counts_tests import ks, source_shifts
 from monitor.evaluation.week_spread import compared_by, correlations_for, spreads_of
 from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
 from monitor.inference.between_weeks import ALIKE
@@ -71,8 +70,8 @@ EFFECTS = ("all", "predicted", "automated")
 
 
 def weekly_rules(config: Config) -> list[Rule]:
-    """The weekly rules, on metrics and on shifts."""
-    return list(config.rules_for("weekly"))
+    """The weekly rules that send or act."""
+    return [rule for rule in config.rules_for("weekly") if rule.actions]
 
 
 @cache
@@ -535,34 +534,11 @@ def _values(metric: str, label: Label, n: Ints, hits: Floats) -> Floats:
 
 def may_breach(rule: Rule, played: Played) -> Bools:
     """The judged windows in which the rule could breach for any label, shape (judged windows,)."""
-    if rule.test is not None:
-        return _may_shift(rule, played)
     if rule.accumulates:
         return _may_accumulate(rule, played)
     p, config = np.sort(smallest_ps(rule, played), axis=0), played.place.config
     adjusted = (p * len(p) / np.arange(1, len(p) + 1)[:, None]).min(axis=0) * config.decision_rules("weekly")
     return np.asarray(adjusted < MARGIN * config.evaluation.false_discovery_rate)
-
-
-def _may_shift(rule: Rule, played: Played) -> Bools:
-    """By the distance of a label's scores from the baseline's, and its p-value, which no family makes smaller."""
-    if (rule.test, rule.column) != ("ks", "score"):
-        raise ValueError(f"{rule.id}: no such rule was shipped when this was written")
-    rate, found = played.place.config.evaluation.false_discovery_rate, np.zeros(len(played.judged), dtype=bool)
-    for name, label in played.world.labels.items():
-        then = played.place.baselines[name].counts
-        for place in np.flatnonzero(~found & (_distances(label, played.sums(name, 1)[0], then) > rule.threshold)):
-            test = ks(played.world.counts(name, played.judged[place], now=True), then)
-            found[place] = (test.p_value or 0.0) < MARGIN * rate
-    return found
-
-
-def _distances(label: Label, n: Ints, then: Counts) -> Floats:
-    """The Kolmogorov-Smirnov distances of the scores of each judged window from ``then``, (J,)."""
-    rows = np.add.reduceat(n, label.starts, axis=1)
-    weight = np.bincount(np.searchsorted(label.cells, then.cell), then.w, minlength=len(label.cells))
-    shares = rows.cumsum(axis=1) / rows.sum(axis=1, keepdims=True) - weight.cumsum() / weight.sum()
-    return np.asarray(np.abs(shares).max(axis=1))
 
 
 def _may_accumulate(rule: Rule, played: Played) -> Bools:
@@ -654,9 +630,7 @@ def judged_weeks(played: Played, open_now: Open, *, every_week: bool = False) ->
             keys = [(name, now) for name in played.world.labels for now in (False, True)]
             every = {(name, now): played.world.promises(name, now=now) for name, now in keys}
         data = played.data(index, every if deep else {})
-        tests = any(rule.test is not None for rule in due)
-        shifts = tuple(source_shifts(SOURCE, data.current.window, data.current.labels, data.baselines)) if tests else ()
-        yield [v for rule in due for v in verdicts_of(rule, data, config, shifts, outcomes_only=True)]
+        yield [v for rule in due for v in verdicts_of(rule, data, config, (), outcomes_only=True)]
 
 
 @cache
@@ -713,10 +687,7 @@ class QuietYear:
         lasting = {rule.id for rule in shipped().rules if rule.accumulates}
         sums = {f"{rule} incidents": float(count) for rule, count in found.items()}
         acting = {rule.id for rule in shipped().rules if rule.acts}
-        silent = {rule.id for rule in shipped().rules if not rule.actions}
-        groups = {
-            "lasting": lasting, "weekly": set(found) - lasting - silent, "acting": acting, "all": set(found) - silent,
-        }  # fmt: skip
+        groups = {"lasting": lasting, "weekly": set(found) - lasting, "acting": acting, "all": set(found)}
         for group, rules in groups.items():
             total = float(sum(found[rule] for rule in rules))
             sums |= {f"{group} incidents": total, f"{group} incidents squared": total**2}

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import time
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -20,8 +18,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from benchmarks.findings import tables
 from benchmarks.plan import FULL, PARTS, QUICK, WORKERS, Done, Notebook, Plan, Task, gathered, key_of, run
 from benchmarks.quiet import SEED as QUIET_SEED
-from benchmarks.tables import DOCS, ROOT, commit_of, console, write_between
-from benchmarks.targets import Findings
+from benchmarks.tables import DOCS, ROOT, commit_of, publish
 
 NOTEBOOK = ROOT / "var" / "simulate.jsonl"
 
@@ -30,22 +27,14 @@ SECTIONS = {"simulate": PARTS[:3], "power": PARTS[3:4], "quiet": PARTS[4:]}
 """Name in the docs -> the parts whose tables are there."""
 
 
-def section_of(findings: Findings, origin: str) -> str:
-    """The text for the docs: its origin, then the tables."""
-    return "\n\n".join([origin, *(table.markdown() for table in tables(findings))])
-
-
 def measured(tasks: Sequence[Task], finished: dict[str, Done], notebook: Notebook, workers: int) -> dict[str, Done]:
     """Do all tasks that are not ``finished``, with a progress bar on standard error. Returns all results."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     found = dict(finished)
-    before = time.monotonic()
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as progress:
         bar = progress.add_task("simulating", total=sum(task.cost for task in tasks))
         progress.advance(bar, sum(task.cost for task in tasks if key_of(task) in found))
-        for task, came in run(tasks, found, workers):
-            now = time.monotonic()
-            result, before = replace(came, wall=now - before), now
+        for task, result in run(tasks, found, workers):
             notebook.add(result)
             found[result.key] = result
             progress.advance(bar, task.cost)
@@ -58,21 +47,6 @@ def durations(tasks: Sequence[Task], finished: dict[str, Done]) -> dict[str, flo
     for task in tasks:
         found[task.part] = found.get(task.part, 0.0) + finished[key_of(task)].seconds
     return found
-
-
-def waited(tasks: Sequence[Task], finished: dict[str, Done]) -> float:
-    """Seconds from beginning to end, of all sessions of the study."""
-    return sum(finished[key_of(task)].wall for task in tasks)
-
-
-def time_taken(spent: dict[str, float], wall: float) -> str:
-    """The time of the study, as text.
-
-    >>> time_taken({"coverage": 1500.0, "power": 90.0}, 800.0)
-    'processor: coverage 1,500 s, power 90 s, together 1,590 s; from beginning to end 800 s'
-    """
-    parts = ", ".join(f"{part} {seconds:,.0f} s" for part, seconds in spent.items())
-    return f"processor: {parts}, together {sum(spent.values()):,.0f} s; from beginning to end {wall:,.0f} s"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -97,31 +71,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _study(plan: Plan, given: argparse.Namespace) -> None:
-    commit = commit_of(ROOT)
-    notebook = Notebook(given.notebook, hashlib.sha256(commit.encode()).hexdigest()[:16])
+    notebook = Notebook(given.notebook, hashlib.sha256(commit_of(ROOT).encode()).hexdigest()[:16])
     tasks = plan.tasks(given.parts)
     finished = notebook.resume() if given.resume and given.notebook.exists() else notebook.begin()
     finished = measured(tasks, finished, notebook, given.workers)
-    findings, spent, wall = gathered(tasks, finished), durations(tasks, finished), waited(tasks, finished)
-    shown = console()
-    for table in tables(findings):
-        table.show(shown)
-    shown.print(f"{time_taken(spent, wall)}; seeds {plan.seed}, {QUIET_SEED}")
-    if given.write_docs:
-        for section, parts in SECTIONS.items():
-            chosen = {part: findings[part] for part in parts if part in findings}
-            if chosen:
-                write_between(DOCS, section, section_of(chosen, _origin(plan, commit, parts, spent, given)))
-        shown.print(f"written: {DOCS.relative_to(ROOT)}")
-
-
-def _origin(plan: Plan, commit: str, parts: Sequence[str], spent: dict[str, float], given: argparse.Namespace) -> str:
-    seconds = sum(spent.get(part, 0.0) for part in parts)
-    return (
-        f"Made by `python -m benchmarks.simulate --parts {' '.join(parts)}` on {datetime.now(UTC).date().isoformat()} "
-        f"at commit {commit}, seed {QUIET_SEED if parts == ('quiet',) else plan.seed}, {seconds:,.0f} s of a processor "
-        f"in {given.workers} processes."
-    )
+    findings, spent = gathered(tasks, finished), durations(tasks, finished)
+    for name, parts in SECTIONS.items():
+        chosen = {part: findings[part] for part in parts if part in findings}
+        if chosen:
+            seed = QUIET_SEED if name == "quiet" else plan.seed
+            more = f", seed {seed}, {sum(spent[part] for part in chosen):,.0f} s of a processor"
+            page = DOCS if given.write_docs else None
+            publish(tables(chosen), name, f"simulate --parts {' '.join(chosen)}", more, page=page)
 
 
 if __name__ == "__main__":

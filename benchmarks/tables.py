@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -65,6 +68,25 @@ def write_between(path: Path, marker: str, text: str) -> None:
     if not (found_begin and found_end) or begin in after or end in after or end in before:
         raise ValueError(f"{path} must have {begin} and then {end}, each once")
     path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
+def publish(tables: Sequence[Table], marker: str, command: str, more: str = "", *, page: Path | None = DOCS) -> None:
+    """Show tables and put them into a page between their markers; without a page only show them.
+
+    Above them stand the command that made them, the day, the commit, and ``more``.
+    """
+    for table in tables:
+        table.show(console())
+    if page is not None:
+        day = datetime.now(UTC).date().isoformat()
+        origin = f"Made by `python -m benchmarks.{command} --write-docs` on {day} at commit {commit_of(ROOT)}{more}."
+        write_between(page, marker, "\n\n".join([origin, *(table.markdown() for table in tables)]))
+        console().print(f"written: {page.relative_to(ROOT)}")
+
+
+def machine() -> str:
+    """What a measurement of time depends on."""
+    return f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores"
 
 
 def commit_of(root: Path) -> str:

@@ -107,9 +107,9 @@ def _power(lines: list[Tally]) -> list[Held]:
         Held(f"{change}, {world}, {rows:,} rows, by week {weeks}", f">= {target:.2f}", f"{found_by(line, weeks):.3f}",
              f"{line.count:,} labels", found_by(line, weeks) >= target)
         for line in lines
-        for change, world, rows, _, weeks in [(*line.line[:4], int(line.line[4]))]
+        for change, world, rows, _, last in [line.line]
         if change not in LASTING or change in sure
-        for target in [0.95 if change in sure else 0.8 if change == RISES[-1] else 0.9]
+        for weeks, target in [(int(last), 0.95 if change in sure else 0.8 if change == RISES[-1] else 0.9)]
     ]  # fmt: skip
 
 

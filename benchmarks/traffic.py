@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.populations import Curve, Population, Scores, mixture
-from benchmarks.tables import DOCS, ROOT, Table, commit_of, console, write_between
+from benchmarks.tables import DOCS, Table, publish
 from benchmarks.weeks import shipped
 from monitor.core.counts import bin_counts, equal_frequency_edges
 from monitor.inference.change import ece_increase_ps, ece_rate_p
@@ -86,11 +86,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=200, help="runs a line (default 200)")
     parser.add_argument("--write-docs", action="store_true", help="put the table into benchmarks/results/statistics.md")
     given = parser.parse_args(arguments)
-    found = table(given.runs)
-    found.show(console())
-    if given.write_docs:
-        origin = f"Made by `python -m benchmarks.traffic --write-docs` at commit {commit_of(ROOT)}, seed {SEED}."
-        write_between(DOCS, "traffic", f"{origin}\n\n{found.markdown()}")
+    page = DOCS if given.write_docs else None
+    publish([table(given.runs)], "traffic", f"traffic --runs {given.runs}", f", seed {SEED}", page=page)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import os
-import platform
 import re
 import resource
 import shutil
@@ -21,14 +20,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import duckdb
 import yaml
 
-from benchmarks.tables import ROOT, Table, commit_of, console, write_between
+from benchmarks.tables import ROOT, Table, machine, publish
 from benchmarks.timing import ONE_THREAD, fresh, number
 from monitor.core.windows import week
 
@@ -297,16 +296,6 @@ def table_of(found: Sequence[Whole], rounds: int) -> Table:
     return Table("A whole weekly run over a large table", columns, tuple(lines), notes)
 
 
-def written(engine: str, found: Sequence[Whole], rounds: int) -> None:
-    """Put an engine's table into benchmarks/results/scale.md, between its markers."""
-    day = datetime.now(UTC).date().isoformat()
-    more = "" if rounds == ROUNDS else f"--rounds {rounds} "
-    command = f"python -m benchmarks.whole_run --engines {engine} {more}--write-docs"
-    machine = f"{os.cpu_count()} cores, Python {platform.python_version()} ({platform.python_compiler()})"
-    origin = f"Made by `{command}` on {day} at commit {commit_of(ROOT)}; {machine}."
-    write_between(DOCS, f"whole-{engine}", f"{origin}\n\n{table_of(found, rounds).markdown()}")
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -321,9 +310,9 @@ def main() -> None:
             with tempfile.TemporaryDirectory(prefix="calmon-whole-") as folder:
                 Path(folder).chmod(0o755)
                 found.append(measured(engine, rows, Path(folder), options.rounds))
-        table_of(found, options.rounds).show(console())
-        if options.write_docs:
-            written(engine, found, options.rounds)
+        command = f"whole_run --engines {engine} --rounds {options.rounds}"
+        page = DOCS if options.write_docs else None
+        publish([table_of(found, options.rounds)], f"whole-{engine}", command, f"; {machine()}", page=page)
 
 
 if __name__ == "__main__":
