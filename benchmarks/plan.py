@@ -58,6 +58,7 @@ class Plan:
     years: int
     weeks: int
     quiet: tuple[int, ...]
+    lines: tuple[Line, ...] = LINES
     seed: int = SEED
 
     def tasks(self, parts: Iterable[str] = PARTS) -> list[Task]:
@@ -69,7 +70,7 @@ class Plan:
             "power": lambda: [
                 Planted(line, number, self.seed + 2)
                 for number in range(self.power)
-                for line in LINES
+                for line in self.lines
                 if number < ceil(self.power / int(line[3]))
             ],
             "quiet": lambda: years(self.years, self.weeks, self.quiet),
@@ -108,7 +109,7 @@ FULL = Plan(
     power=200, years=50, weeks=YEAR, quiet=(200, 500, 2_000),
 )  # fmt: skip
 QUICK = Plan(
-    repetitions=25, sizes=(200, 5000), dependent=(1000,), power=1, years=1, weeks=4, quiet=(200,),
+    repetitions=25, sizes=(200, 5000), dependent=(1000,), power=1, years=1, weeks=4, quiet=(200,), lines=LINES[:6],
 )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from benchmarks.populations import LABELS, VERBAL, Bools, Curve, Floats, Ints, P
 from benchmarks.sampling import COPIES
 from benchmarks.tables import Table
 from benchmarks.tally import Tally
-from benchmarks.weeks import SOURCE, Open, Setting, opened, setting, shipped
+from benchmarks.weeks import SOURCE, Open, Setting, judged, opened, setting, shipped
 from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import CELLS, BinCounts, Counts, pool
@@ -30,7 +30,6 @@ from monitor.core.promises import BANDS, PastWindow, Promise, Promises, Segment,
 from monitor.core.records import SCORE_BAND, Subject, Verdict
 from monitor.evaluation.comparisons import looks_from
 from monitor.evaluation.data import RuleInput, SourceData, WindowCounts
-from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.lasting_changes import ChangeRun, parts_of, strand_runs
 from monitor.evaluation.rule_metrics import accepted_fall, rows_needed
 from monitor.evaluation.week_spread import compared_by, correlations_for, spreads_of
@@ -630,7 +629,7 @@ def judged_weeks(played: Played, open_now: Open, *, every_week: bool = False) ->
             keys = [(name, now) for name in played.world.labels for now in (False, True)]
             every = {(name, now): played.world.promises(name, now=now) for name, now in keys}
         data = played.data(index, every if deep else {})
-        yield [v for rule in due for v in verdicts_of(rule, data, config, (), outcomes_only=True)]
+        yield judged(data, config, due)
 
 
 @cache

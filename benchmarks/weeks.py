@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.populations import LABELS, Bools, Ints, Population, counted
+from benchmarks.populations import Bools, Ints, Population, counted
 from monitor.config.load import load_config
 from monitor.config.model import Config, Rule
 from monitor.core import windows
@@ -23,7 +23,6 @@ from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import Incident, Schedule, Verdict, Window
 from monitor.evaluation.data import SourceData, WindowCounts, windows_needed
 from monitor.evaluation.evaluate import verdicts_of
-from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.incidents.life import Finding, IncidentDecision, decide
 
 SOURCE = "mail"  # the shipped source with a rule on one label by name
@@ -50,15 +49,6 @@ class Rows:
     def counts(self, index: int) -> Counts:
         """The counts of one window."""
         return _counts(self, index)
-
-    def then(self, other: Rows) -> Rows:
-        """These windows, followed by those of ``other``."""
-        return Rows(
-            other.population,
-            np.concatenate([self.cells, other.cells]),
-            np.concatenate([self.outcomes, other.outcomes]),
-            np.concatenate([self.starts, other.starts[1:] + self.starts[-1]]),
-        )
 
     def in_days(self) -> Rows:
         """The same rows, with each week divided into seven days of equal numbers of rows, or one more."""
@@ -109,16 +99,6 @@ def shipped() -> Config:
     return load_config(SHIPPED)
 
 
-def rules_of(config: Config, schedule: Schedule) -> tuple[Rule, ...]:
-    """The rules of a schedule that are about a label of this source."""
-    source = config.sources[SOURCE]
-    return tuple(
-        rule
-        for rule in config.rules_for(schedule)
-        if any(rule.applies_to(SOURCE, each.name, critical=source.is_critical(each.name)) for each in LABELS)
-    )
-
-
 def setting(
     populations: Sequence[Population], n: int, count: int, rng: np.random.Generator, *, schedule: Schedule = "weekly"
 ) -> Setting:
@@ -162,18 +142,12 @@ def by_day(weekly: Setting) -> Setting:
     return Setting(weekly.config, weekly.baselines, days)
 
 
-def judged(setting: Setting, rows: ByLabel, index: int, rules: Iterable[Rule]) -> list[Verdict]:
-    """The verdicts of these rules on all labels in one window. The bootstrap is done only if it can matter.
+def judged(data: SourceData, config: Config, rules: Iterable[Rule]) -> list[Verdict]:
+    """The verdicts of rules on metrics. The bootstrap is done only if it can matter.
 
-    The outcomes equal those of the shipped file; a test compares them.
+    The outcomes equal those of a run; a test compares them.
     """
-    data = setting.data(rows, index)
-    chosen = tuple(rules)
-    has_tests = any(rule.test is not None for rule in chosen)  # then all tests, since those of a source are one family
-    shifts = tuple(source_shifts(SOURCE, data.current.window, data.current.labels, data.baselines)) if has_tests else ()
-    return [
-        verdict for rule in chosen for verdict in verdicts_of(rule, data, setting.config, shifts, outcomes_only=True)
-    ]  # fmt: skip
+    return [verdict for rule in rules for verdict in verdicts_of(rule, data, config, (), outcomes_only=True)]
 
 
 def opened(verdicts: Iterable[Verdict], open_now: Open) -> Counter[str]:

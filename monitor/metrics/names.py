@@ -10,6 +10,15 @@ from collections.abc import Mapping
 from math import inf, log, sqrt
 from typing import Literal
 
+RANKS = (1, 3, 5)
+"""What k may be in a metric of the k highest-scored labels of each item."""
+
+
+def _at_ranks(kinds: str) -> str:
+    """One name a rank: ``ece`` gives ``ece_at_1 ece_at_3 ece_at_5``."""
+    return " ".join(f"{kind}_at_{k}" for k in RANKS for kind in kinds.split())
+
+
 Needs = Literal["counts", "bins", "items", "ranked", "ranked_items", "rows", "regression", "unresolved"]
 
 _NAMES: Mapping[Needs, str] = {
@@ -22,7 +31,7 @@ _NAMES: Mapping[Needs, str] = {
         "automated_accuracy share_to_people excess_errors mutual_information"
     ),
     "items": ("review_rate hamming_loss subset_loss"),
-    "ranked_items": ("ndcg_at_1 ndcg_at_3 ndcg_at_5"),
+    "ranked_items": _at_ranks("ndcg"),
     "rows": (
         "class_mutual_information class_entropy score_entropy class_nll entropy_weighted_nll "
         "top1_accuracy macro_precision macro_recall "
@@ -30,10 +39,7 @@ _NAMES: Mapping[Needs, str] = {
         "auc_ovr_macro auc_ovr_weighted certainty_accuracy certain_accuracy uncertain_accuracy "
         "certainty_ratio certain_share certainty_divergence imcp_area"
     ),
-    "ranked": (
-        "ece_at_1 ace_at_1 brier_at_1 nll_at_1 precision_at_1 ece_at_3 ace_at_3 brier_at_3 nll_at_3 "
-        "precision_at_3 ece_at_5 ace_at_5 brier_at_5 nll_at_5 precision_at_5"
-    ),
+    "ranked": _at_ranks("ece ace brier nll precision"),
     "regression": (
         "mse rmse mae r_squared normal_nll interval_coverage interval_coverage_50 interval_coverage_80 "
         "interval_coverage_90 interval_coverage_99"
@@ -135,7 +141,9 @@ ALIASES: Mapping[str, str] = {
 }
 """Names from other tools, and the names used here: what an unknown name probably means."""
 
-_ALSO = {"shortfall": "overconfidence", "expected_shortfall": "expected_overconfidence"}
+_ALSO = {"shortfall": "overconfidence", "expected_shortfall": "expected_overconfidence"} | {
+    name.replace("_at_", "@"): name for needs in ("ranked", "ranked_items") for name in _NAMES[needs].split()
+}
 ALSO_CALLED = tuple(_ALSO)
 """Second names of metrics, which alerts.yaml and the command line take for the first."""
 
@@ -143,14 +151,14 @@ ALSO_CALLED = tuple(_ALSO)
 def metric_named(name: str) -> str:
     """The metric that ``name`` means: itself, or the one that is also called so.
 
-    >>> metric_named("shortfall"), metric_named("ece")
-    ('overconfidence', 'ece')
+    >>> metric_named("shortfall"), metric_named("ece@3"), metric_named("ece")
+    ('overconfidence', 'ece_at_3', 'ece')
     """
     return _ALSO.get(name, name)
 
 
 _NAMES_BY_RANGE: Mapping[tuple[float, float], str] = {
-    (0.0, -log(1e-15)): "nll nll_at_1 nll_at_3 nll_at_5 class_nll entropy_weighted_nll class_weighted_nll",
+    (0.0, -log(1e-15)): f"nll {_at_ranks('nll')} class_nll entropy_weighted_nll class_weighted_nll",
     (-1.0, 1.0): ("overconfidence expected_overconfidence kappa multiclass_mcc point_biserial matthews_correlation"),
     (0.0, 0.25): "brier_resolution brier_uncertainty",
     (0.0, log(2)): "mutual_information",

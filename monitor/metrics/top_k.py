@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from monitor.core.counts import Counts
 from monitor.metrics.calibration import CALIBRATION_BANDS
 from monitor.metrics.definition import Band, Direction, Metric
-
-RANKS = (1, 3, 5)
+from monitor.metrics.names import RANKS
 
 
 def precision_at(counts: Counts) -> float | None:

@@ -15,12 +15,11 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Subquery
 
 from monitor.core.records import RejectReason
+from monitor.metrics.names import RANKS
 from monitor.warehouse.dialects import COUNT, ONE, ZERO, Expression, Statement, double, place_over
 from monitor.warehouse.row_levels import Reasons, false_or_null, identified, whole_number
 from monitor.warehouse.statements import Statements
 
-RANKS = (1, 3, 5)
-"""The ranks k for which the k highest-scored labels of an item are counted."""
 _FINITE: Expression = sa.literal_column("1e300")  # beyond: infinite, or NaN, which engines sort last
 ITEM_BAD_ROWS = (RejectReason.NO_TRUE_LABEL, RejectReason.SEVERAL_TRUE_LABELS)
 

@@ -45,8 +45,9 @@ from monitor.core.records import (
 )
 from monitor.core.unresolved import UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, share_in_bands, two_way_effect
+from monitor.metrics.names import RANKS
 from monitor.warehouse.dialects import LABELS_BY_BITS, Arrays
-from monitor.warehouse.items import RANKS, NumberStatements, RankedStatements, WholeStatements
+from monitor.warehouse.items import NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.relation import RelationError, RelationProblem
 from monitor.warehouse.statements import EXAMPLES, Rows, Statements, whole_number_of
 from monitor.warehouse.unresolved import UnresolvedStatements

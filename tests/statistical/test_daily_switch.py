@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.populations import LABELS, Population, with_ece
-from benchmarks.weeks import DAYS, SOURCE, Setting, by_day, drawn, judged, rules_of, setting, shipped
+from benchmarks.weeks import DAYS, SOURCE, Rows, Setting, by_day, drawn, judged, setting, shipped
 from monitor.automation.state import effective
 from monitor.automation.switch import after_run, operator_change
 from monitor.core.records import SwitchState
@@ -17,7 +17,7 @@ from monitor.core.windows import SETTLE
 from monitor.operations.act import evidence_of
 
 pytestmark = pytest.mark.slow
-DAILY = rules_of(shipped(), "daily")
+DAILY = shipped().rules_for("daily")
 WRONG = tuple(LABELS[at].name for at in (4, 8, 12, 15, 18))  # of different curves and numbers of positives
 
 
@@ -28,10 +28,10 @@ def turned_off(
     rng, n = np.random.default_rng(seed), DAYS * a_day
     days = by_day(setting(before, n, sum(weeks), rng))
     first, then = (drawn(labels, count, n, rng) for labels, count in zip((before, after), weeks, strict=True))
-    rows = {name: part.then(then[name]).in_days() for name, part in first.items()}
+    rows = {name: one_after_the_other(part, then[name]).in_days() for name, part in first.items()}
     states = {label.name: switched_on(label.name, days) for label in before}
     for day, window in enumerate(days.windows):
-        verdicts, now = judged(days, rows, day, DAILY), window.end + SETTLE
+        verdicts, now = judged(days.data(rows, day), days.config, DAILY), window.end + SETTLE
         for name in [name for name, state in states.items() if state.state == "on"]:
             of_label = [verdict for verdict in verdicts if verdict.subject.label == name]
             critical = days.config.sources[SOURCE].is_critical(name)
@@ -42,6 +42,15 @@ def turned_off(
             if states[name].state == "off":
                 assert not effective(states[name], now, whole=None).allowed
                 yield day, name
+
+
+def one_after_the_other(first: Rows, then: Rows) -> Rows:
+    return Rows(
+        then.population,
+        np.concatenate([first.cells, then.cells]),
+        np.concatenate([first.outcomes, then.outcomes]),
+        np.concatenate([first.starts, then.starts[1:] + first.starts[-1]]),
+    )
 
 
 def switched_on(name: str, days: Setting) -> SwitchState:

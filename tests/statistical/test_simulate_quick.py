@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from benchmarks.coverage import Cell, in_parts
 from benchmarks.findings import tables
 from benchmarks.plan import FULL, QUICK, Done, Notebook, done, gathered, key_of, run
-from benchmarks.populations import POPULATIONS
-from benchmarks.power import seen_within
-from benchmarks.simulate import main, section
-from benchmarks.tables import write_between
+from benchmarks.populations import LABELS, POPULATIONS, Population
+from benchmarks.power import (
+    CHANGES,
+    LASTING,
+    STEP,
+    _cusum,
+    auc_of,
+    charts_by,
+    found_by,
+    limits_of,
+)
+from benchmarks.quiet import WORLDS, keeping, kinds_of
+from benchmarks.simulate import main
+from benchmarks.tables import publish, write_between
 from benchmarks.tally import Tally, together
 from benchmarks.targets import Findings, held
+from monitor.core.counts import CELLS
 
 KINDS = ("bootstrap", "analytic", "mce")
 
@@ -86,12 +99,57 @@ def test_clusters_are_covered_with_their_column_and_not_without(findings: Findin
 @pytest.mark.slow
 def test_what_gets_worse_is_found_and_hardly_anybody_else_is_blamed(findings: Findings) -> None:
     lines = findings["power"]
-    assert len(lines) == 4
-    assert sum(seen_within(each, int(each.line[4])) * each.count for each in lines) >= 0.8 * sum(s.count for s in lines)
+    assert len(lines) == len(QUICK.lines)
+    assert sum(found_by(each, int(each.line[4])) * each.count for each in lines) >= 0.8 * sum(s.count for s in lines)
     assert sum(each.of("blamed") for each in lines) <= 1
-    fall = line(findings, "power", "fall", 0.59, 1, 5000, 2)
-    assert fall.of("automated-overconfidence in week 1") >= 1
-    assert fall.of("ece-increase in week 1") == 0  # the average over all rows sleeps, which is the point
+    (fall,) = [each for each in lines if str(each.line[0]).startswith("precision")]
+    assert fall.of("first by automated-overconfidence") == 1
+    assert fall.of("first by ece-increase") == 0  # the average over all rows sleeps, which is the point
+
+
+# --- what is planted
+
+
+@pytest.mark.parametrize("label", LABELS[1:-1:4], ids=lambda label: label.name)
+def test_a_change_is_as_large_as_it_says(label: Population) -> None:
+    kinds = kinds_of(keeping(label))
+
+    def moved(change: str, week: int = 1) -> float:
+        return float(kinds.chance @ np.abs(CHANGES[change](kinds, week).worth - kinds.worth))
+
+    assert moved("underconfident: ECE +.04") == pytest.approx(0.04, abs=1e-6)
+    assert moved("ECE +.03: low scores too low, high ones too high") == pytest.approx(0.03, abs=1e-6)
+    assert moved(".005 less each week", 4) == pytest.approx(moved(".005 less each week") * 4, rel=0.2)
+    assert 0.03 < moved("-.05 at all scores") <= 0.05  # rates near 0 cannot fall as far
+    acts = kinds.cell >= label.automate_at * CELLS
+    assert moved("-.10 of what acts") == pytest.approx(0.10 * float(kinds.chance[acts].sum()))
+    less = CHANGES["ROC AUC -.05, calibrated"](kinds, 1)
+    assert auc_of(less, less.chance) == pytest.approx(auc_of(kinds, kinds.chance) - 0.05, abs=1e-6)
+    assert float(less.chance @ less.worth) == pytest.approx(float(kinds.chance @ kinds.worth))
+    assert (less.worth == kinds.worth).all()
+
+
+def test_the_roc_auc_of_kinds_is_scikit_learns_of_many_rows() -> None:
+    kinds = kinds_of(keeping(LABELS[3]))
+    rng = np.random.default_rng(5)
+    drawn = rng.choice(len(kinds.cell), 200_000, p=kinds.chance / kinds.chance.sum())
+    true = rng.random(len(drawn)) < kinds.worth[drawn]
+    assert auc_of(kinds, kinds.chance) == pytest.approx(roc_auc_score(true, kinds.cell[drawn]), abs=0.005)
+
+
+def test_a_control_chart_rings_falsely_as_often_as_wanted() -> None:
+    rng = np.random.default_rng(6)
+    sums: Counter[str] = Counter()
+    runs = 2_000
+    for chart in ("bands of the ECE", "CUSUM of the ECE", "CUSUM of the mean gap"):
+        for path in rng.standard_normal((16 * runs, 20)):
+            sums[f"{chart} False 20 {int(np.maximum.accumulate(_cusum(path))[-1] / STEP)}"] += 1
+    tally = Tally("power", (next(iter(LASTING)), "as they come", 2000, 4, 20), 4 * runs, sums)
+    years = 16 * runs * 20 / 52
+    for chart, limit in limits_of([tally]).items():
+        assert 0.002 < charts_by(tally, chart, limit, 20, changed=False) / years <= 0.01  # of one label
+        assert charts_by(tally, chart, limit - 1, 20, changed=False) / years > 0.01
+    assert _cusum(np.array([1.0, 1.0, -9.0, 2.0])).tolist() == [0.5, 1.0, 0.0, 1.5]
 
 
 # --- how it is summed up
@@ -100,7 +158,7 @@ def test_what_gets_worse_is_found_and_hardly_anybody_else_is_blamed(findings: Fi
 @pytest.mark.slow
 def test_every_figure_that_must_hold_has_its_line(findings: Findings) -> None:
     found = held(findings)
-    assert len(found) == 4 + 3 + 3 + 4
+    assert len(found) == 4 + 3 + 3 + 4 + len(WORLDS) - 1
     assert [each.found for each in found if not each.found] == []
     table = tables(findings)[0]
     assert [row[0] for row in table.rows] == [each.figure for each in found]
@@ -112,13 +170,17 @@ def test_a_figure_that_does_not_hold_is_said_to_be_not_reached() -> None:
     for sums, reached in ((bad, False), (good, True)):
         cells = [Tally("coverage", ("calibrated", 200), 1000, sums)]
         assert [each.reached for each in held({"coverage": cells})] == [reached] * 4
-    seen = {"seen in week 1": 880.0}
-    (late,) = held({"power": [Tally("power", ("rise", 0.05, 3, 5000, 1), 1000, seen)]})
+    seen = {"found in week 1": 880.0}
+    (late,) = held({"power": [Tally("power", ("true ECE +.05", "as they come", 5000, 3, 1), 1000, seen)]})
     assert (late.found, late.reached) == ("0.880", False)
+    rang = {"all incidents": 6.0}
+    (loud,) = held({"quiet": [Tally("quiet", ("as they come", n), 50, sums) for n, sums in ((200, {}), (500, rang))]})
+    assert (loud.found, loud.reached) == ("0.12", False)
 
 
 def test_no_repetition_count_of_the_whole_study_is_below_what_was_asked_for() -> None:
-    assert min(FULL.repetitions, FULL.power) >= 1000
+    assert FULL.repetitions >= 1000
+    assert (FULL.power, FULL.years, FULL.weeks) == (200, 50, 52)
     assert len(POPULATIONS) * len(FULL.sizes) == 60
     assert sum(task.cost for task in FULL.tasks()) > 0
 
@@ -182,14 +244,18 @@ def test_a_look_is_not_written_into_the_docs(capsys: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_docs_get_the_tables_between_their_markers_and_nothing_else(findings: Findings, tmp_path: Path) -> None:
+def test_the_docs_get_the_tables_between_their_markers_and_nothing_else(
+    findings: Findings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = tmp_path / "page.md"
+    monkeypatch.setattr("benchmarks.tables.ROOT", tmp_path)
     page.write_text(
         "before\n<!-- simulate:begin -->\nwhat stood here\n<!-- simulate:end -->\nafter\n", encoding="utf-8"
     )
-    write_between(page, "simulate", section(findings, "Made by a test."))
+    publish(tables(findings), "simulate", "simulate --parts power", ", seed 3", page=page)
     text = page.read_text(encoding="utf-8")
-    assert text.startswith("before\n<!-- simulate:begin -->\nMade by a test.\n\n**What must hold**")
+    assert text.startswith("before\n<!-- simulate:begin -->\nMade by `python -m benchmarks.simulate --parts power --w")
+    assert " at commit unknown, seed 3.\n\n**What must hold**" in text
     assert text.endswith("\n<!-- simulate:end -->\nafter\n")
     assert "what stood here" not in text
     assert all(table.markdown() in text for table in tables(findings))

@@ -470,6 +470,24 @@ def test_a_rule_may_call_overconfidence_shortfall(name: str) -> None:
     assert parse_config(written) == parse_config(text)
 
 
+def test_a_metric_of_the_highest_ranks_is_also_written_as_in_papers() -> None:
+    source = "sources: {a: {kind: top_k, relation: t, score_is: probability_of_label}}"
+    rule = "scope: source, condition: above, threshold: 0.05"
+    named, written = (
+        parse_config(
+            f"version: 1\ntimezone: UTC\n{source}\nrules: [{{id: r, metric: {name}, {rule}}}]\n"
+            "automation: {when_not_evaluated: keep}\n"
+        )
+        for name in ("ece_at_3", "ece@3")
+    )
+    assert written == named
+    with pytest.raises(ConfigProblems, match="ece@4"):
+        parse_config(
+            f"version: 1\ntimezone: UTC\n{source}\nrules: [{{id: r, metric: ece@4, {rule}}}]\n"
+            "automation: {when_not_evaluated: keep}\n"
+        )
+
+
 def _with_metric(name: str) -> str:
     unresolved = ", unresolved: true" if name.startswith("expected") else ""
     return (

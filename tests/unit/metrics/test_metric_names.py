@@ -44,7 +44,7 @@ def test_ranges_other_than_0_to_1_are_those_of_the_formulas() -> None:
             "class_weighted_nll",
             "class_nll",
             "entropy_weighted_nll",
-            *(f"nll_at_{k}" for k in top_k.RANKS),
+            *(f"nll_at_{k}" for k in names.RANKS),
         ],
         (-1.0, 1.0): [
             "overconfidence",

@@ -13,7 +13,8 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import ProbabilityRows, counts_from_rows
 from monitor.metrics.calibration import equal_width_ece
-from monitor.metrics.top_k import RANKS, REGISTERED
+from monitor.metrics.names import RANKS
+from monitor.metrics.top_k import REGISTERED
 from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, classifier, ranked_counts, rows_of, within_rank
 
