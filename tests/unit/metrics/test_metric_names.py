@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from monitor.core.counts import counts_from_rows
-from monitor.metrics import calibration, cost, names, registry, top_k
+from monitor.metrics import calibration, cost, names, registry
 from tests.fakes.points import point
 
 
