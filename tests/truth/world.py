@@ -25,6 +25,8 @@ Mood = Literal["good", "bad", "web", "slow", "under", "few", "gone", "null"]
 UTC_ZONE = ZoneInfo("UTC")
 START = datetime(2026, 1, 5, tzinfo=UTC)
 BASELINE = 3
+KINDS = 6
+"""Seeds that leave the same rest of this have the same sources, labels and rules; only ``automation`` differs."""
 OPERATOR, STRANGER = ("U1", "dora"), ("U9", "guest")
 PEOPLE = ("ana", "ben", "carol")
 REASONS = ("looked at by hand", "the model was rolled back", "retrained", "wrong since noon", "audit of the queue")
@@ -108,7 +110,7 @@ class Plan:
 def plan(seed: int) -> Plan:
     """The history of a seed."""
     rng = Random(f"truth {seed}")
-    daily, many = seed % 3 == 0, seed % 6 == 4
+    daily, many = seed % 3 == 0, seed % KINDS == 4
     labels = {"tickets": ("billing", "phishing", "refund", *(MANY if many else ())), "mails": ("orders", "spam")}
     weeks = tuple(_week(number) for number in range(3 if daily else rng.randint(5, 7)))
     automation = {
@@ -116,7 +118,7 @@ def plan(seed: int) -> Plan:
         "initial": rng.choice(("on_first_ok", "on_first_ok", "off")),
         "re_enable": rng.choice(("manual", "{after: 2}")), "dry_run": "true" if rng.random() < 0.06 else "false",
     }  # fmt: skip
-    moods = _moods(labels, weeks, rng, many=many, falls_silent=seed % 6 == 2)
+    moods = _moods(labels, weeks, rng, many=many, falls_silent=seed % KINDS == 2)
     events = sorted([*_runs(labels, weeks, rng, daily=daily), *_others(labels, weeks, rng)], key=lambda e: e.at)
     arrives = {name: weeks[rng.randint(1, len(weeks) - 2)].start for name in labels if rng.random() < 0.5}
     return Plan(
