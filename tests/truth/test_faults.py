@@ -64,6 +64,17 @@ def an_acknowledgement_is_dropped(real: Any) -> Any:
     return again
 
 
+def resolved_by_hand_for_ever(real: Any) -> Any:
+    """What a person resolved does not come back with rows that were not known then."""
+
+    def again(finding: Any, before: Any, counted: Any, now: Any) -> Any:
+        if before.last == IncidentReason.RESOLVED_BY_HAND and not before.is_open:
+            return life.IncidentDecision("nothing", IncidentReason.ALREADY_COUNTED, before)
+        return real(finding, before, counted, now)
+
+    return again
+
+
 def all_clear_by_a_run_of_another_source(real: Any) -> Any:
     def every(monitor: Any, parts: Any, diagnoses: Any, verdicts: Any, known: Any) -> Any:
         now, mine = monitor.clock(), {part.source for part in parts}
@@ -220,6 +231,7 @@ FAULTS = [
     Fault(a_since_of_its_own, incident_message, "_lines", ("one since",), 0),
     Fault(a_since_that_moves_later, trouble, "with_trouble", ("since moves later",), 4),
     Fault(an_acknowledgement_is_dropped, life, "_in_trouble", ("state by its events",), 4),
+    Fault(resolved_by_hand_for_ever, life, "_in_trouble", ("an incident for a trouble",), 67),
     Fault(all_clear_by_a_run_of_another_source, act, "_decisions", ("changed by a run of another source",), 4),
     Fault(fine_where_nothing_was_judged, diagnosis, "outline_of", ("state",), 1),
     Fault(fine_in_words, label, "headline_of", ("fine where nothing was judged",), 1),
