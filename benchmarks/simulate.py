@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -41,20 +42,13 @@ def measured(tasks: Sequence[Task], finished: dict[str, Done], notebook: Noteboo
     return found
 
 
-def durations(tasks: Sequence[Task], finished: dict[str, Done]) -> dict[str, float]:
-    """Part -> processor seconds."""
-    found: dict[str, float] = {}
-    for task in tasks:
-        found[task.part] = found.get(task.part, 0.0) + finished[key_of(task)].seconds
-    return found
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.simulate", description=str(__doc__).split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a look only: seconds instead of minutes")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="only these (default: all)")
     parser.add_argument("--years", type=int, default=FULL.years, help=f"quiet years a line (default {FULL.years})")
+    parser.add_argument("--labels", type=int, default=FULL.power, help=f"changed labels a line (default {FULL.power})")
     parser.add_argument("--resume", action="store_true", help="go on with a study that was interrupted")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default {WORKERS})")
     parser.add_argument("--notebook", type=Path, default=NOTEBOOK, help="where what is finished is written down")
@@ -65,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.write_docs and given.quick:
         parser.error("--write-docs takes the whole study, not --quick")
     try:
-        _study(QUICK if given.quick else replace(FULL, years=given.years), given)
+        _study(QUICK if given.quick else replace(FULL, years=given.years, power=given.labels), given)
     except ValueError as error:
         parser.error(str(error))
 
@@ -75,14 +69,17 @@ def _study(plan: Plan, given: argparse.Namespace) -> None:
     tasks = plan.tasks(given.parts)
     finished = notebook.resume() if given.resume and given.notebook.exists() else notebook.begin()
     finished = measured(tasks, finished, notebook, given.workers)
-    findings, spent = gathered(tasks, finished), durations(tasks, finished)
+    findings, spent = gathered(tasks, finished), Counter[str]()
+    for task in tasks:
+        spent[task.part] += round(finished[key_of(task)].seconds)
     for name, parts in SECTIONS.items():
         chosen = {part: findings[part] for part in parts if part in findings}
         if chosen:
             seed = QUIET_SEED if name == "quiet" else plan.seed
-            more = f", seed {seed}, {sum(spent[part] for part in chosen):,.0f} s of a processor"
+            more = f", seed {seed}, {sum(spent[part] for part in chosen):,} s of a processor"
             page = DOCS if given.write_docs else None
-            publish(tables(chosen), name, f"simulate --parts {' '.join(chosen)}", more, page=page)
+            command = f"simulate --parts {' '.join(chosen)} --labels {plan.power} --years {plan.years}"
+            publish(tables(chosen), name, command, more, page=page)
 
 
 if __name__ == "__main__":
