@@ -20,7 +20,7 @@ def said_and_said_again(store: Store, plan: ReplayPlan) -> tuple[Said, Said]:
         for judged in judge_part(store, plan, part):
             window = judged.window
             given += store.verdicts(schedule=part.schedule, source=part.source, window_start=window.start)
-            again += judged.present
+            again += judged.verdicts.get("present", ())
     given = [each for each in given if each.rules_revision == plan.present.revision and each.rule in rules]
     said, replayed = ({(v.rule, v.window.name, v.subject): v.outcome for v in of} for of in (given, again))
     return said, {key: outcome for key, outcome in replayed.items() if key in said}

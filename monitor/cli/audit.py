@@ -107,7 +107,7 @@ def draw_command(
 
 def _one_place(file: Path | None, table: str | None) -> None:
     if (file is None) == (table is None):
-        raise cli.fail("say one place: a CSV file, or a table with --table", cli.USAGE)
+        raise cli.UsageError("say one place: a CSV file, or a table with --table")
 
 
 @audit_app.command(

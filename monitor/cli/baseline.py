@@ -58,10 +58,9 @@ def pin_command(
     changed after them, is a note.
     A source that cannot be read is named, stops no other, and makes the exit code 1.
     """
-    with cli.plain_errors():
-        config = cli.configuration()
-        start, end = span_of(config, first, last)
-        names = cli.check_source(config, source)
+    config = cli.configuration()
+    start, end = span_of(config, first, last)
+    names = cli.check_source(config, source)
     with cli.monitor() as opened, status() as say:
         actor = cli.who(by)
         found = pin(

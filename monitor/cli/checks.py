@@ -91,8 +91,7 @@ def check(
     if print_schema:
         sys.stdout.write(schema_text())
         return
-    with cli.plain_errors():
-        failed = print_checks(cli.settings(), offline=offline, every_label=labels, see=see)
+    failed = print_checks(cli.settings(), offline=offline, every_label=labels, see=see)
     if failed is not None:
         raise failed
 

@@ -15,7 +15,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -142,6 +142,11 @@ class Commands(OnDemand):
         if found is not None and panel is not None:
             found.rich_help_panel = panel
         return found
+
+    def invoke(self, ctx: Any) -> Any:
+        """Do the command; every error that a person can fix is one plain message."""
+        with plain_errors():
+            return super().invoke(ctx)
 
     @classmethod
     def owner(cls) -> typer.Typer:
@@ -300,18 +305,24 @@ def configuration() -> Config:
     return load_config(settings().config)
 
 
-@contextmanager
-def monitor(*, writes: bool = True, reads: bool = True) -> Iterator[Monitor]:
-    """The adapters of this environment, with plain errors; without ``reads``, no warehouse."""
-    with plain_errors(), open_monitor(settings(), writes=writes, reads=reads, missed=warn) as opened:
-        yield opened
+def monitor(*, writes: bool = True, reads: bool = True) -> AbstractContextManager[Monitor]:
+    """The adapters of this environment; without ``reads``, no warehouse."""
+    return open_monitor(settings(), writes=writes, reads=reads, missed=warn)
 
 
-@contextmanager
-def store(*, writes: bool = False) -> Iterator[Store]:
-    """The history of this environment, with plain errors."""
-    with plain_errors(), open_store(settings(), writes=writes, missed=warn) as opened:
-        yield opened
+def store(*, writes: bool = False) -> AbstractContextManager[Store]:
+    """The history of this environment; an empty one in memory where it is only read, and there is none."""
+    return open_store(settings(), writes=writes, missed=warn)
+
+
+def store_address() -> str:
+    """The address of the history in this environment."""
+    return settings().store_url.get_secret_value()
+
+
+def existing_store() -> Store:
+    """The history of this environment, which must be there. Raises HistoryError."""
+    return Store.from_url(store_address(), create=False)
 
 
 def window_of(config: Config, schedule: Schedule, name: str | None) -> Window:
@@ -335,6 +346,21 @@ def check_source(config: Config, source: str | None) -> list[str] | None:
     return [source]
 
 
+def source_with(history: Store, names: Sequence[str], label: str | None, window: Window) -> str:
+    """The only one of these sources, or the only one that had the label in the window (None: that had rows).
+
+    Raises UsageError where several had it, or none.
+    """
+    if len(names) == 1:
+        return names[0]
+    readings = {name: history.load_reading(window.schedule, window.start, name) for name in names}
+    having = [name for name, reading in readings.items() if reading is not None and label in reading.labels]
+    if len(having) != 1:
+        which = "these have rows" if label is None else f"these have the label {label!r}"
+        raise UsageError(f"say which source with --source; {which}: {', '.join(having) or 'none'}")
+    return having[0]
+
+
 def check_stored_source(history: Store, source: str | None) -> None:
     """Raise UsageError for a source that neither the history nor alerts.yaml has.
 
@@ -347,15 +373,15 @@ def check_stored_source(history: Store, source: str | None) -> None:
 
 
 def check_reason(reason: str) -> None:
-    """Exit 2 for an empty reason."""
+    """Raise UsageError for an empty reason."""
     if not reason.strip():
-        raise fail("--reason may not be empty: the next person wants to know why", USAGE)
+        raise UsageError("--reason may not be empty: the next person wants to know why")
 
 
 def who(by: str | None) -> str:
-    """The name under which a change is stored. Exit 2 for an empty one, as from an unset shell variable."""
+    """The name under which a change is stored. Raises UsageError for an empty one, as from an unset shell variable."""
     if by is not None and not by.strip():
-        raise fail("--by is empty, and a change needs a name: leave --by out for the system's user", USAGE)
+        raise UsageError("--by is empty, and a change needs a name: leave --by out for the system's user")
     return system_user() if by is None else by
 
 

@@ -29,16 +29,11 @@ WhyOption = Annotated[str, typer.Option("--reason", help="Why; stored with the h
 
 def _opened(*, new: bool) -> Store:
     try:
-        return Store.from_url(store_address(), create=not new, check=False)
+        return Store.from_url(cli.store_address(), create=not new, check=False)
     except (HistoryLost, StoreMissing):
         if not new:
             raise
-        return Store.from_url(store_address(), anew=True)
-
-
-def store_address() -> str:
-    """The address of the history in this environment."""
-    return cli.settings().store_url.get_secret_value()
+        return Store.from_url(cli.store_address(), anew=True)
 
 
 @db_app.command(epilog="Example:  calmon db upgrade")
@@ -50,7 +45,7 @@ def upgrade(
     With --new, every label of a new history is off, no baseline is pinned, and gates that knew the lost one accept it.
     A history that is there stays.
     """
-    with cli.plain_errors(), _opened(new=new) as store:
+    with _opened(new=new) as store:
         before = store.revision()
         store.upgrade()
         after = store.revision()
@@ -66,7 +61,7 @@ def confirm(reason: WhyOption, by: cli.ByOption = None) -> None:
     Look at `calmon automation status` first, and turn off what was turned off since the backup.
     """
     cli.check_reason(reason)
-    with cli.plain_errors(), Store.from_url(store_address(), create=False) as store:
+    with cli.existing_store() as store:
         before = store.identity()
         found = store.confirm(why=reason, by=cli.who(by), now=utc_now())
     again = "again"
@@ -81,9 +76,8 @@ def backup(
 ) -> None:
     """Copy the whole history into one file, while it is in use. alerts.yaml and reports are not in it."""
     if file.exists():
-        raise cli.fail(f"{file} is there already; choose another name", cli.USAGE)
-    with cli.plain_errors():
-        archive.backup(store_address(), file)
+        raise cli.UsageError(f"{file} is there already; choose another name")
+    archive.backup(cli.store_address(), file)
     cli.say(f"the history was copied to {file} ({file.stat().st_size / 2**20:.1f} MiB)")
 
 
@@ -100,8 +94,7 @@ def restore(
     It may be in use meanwhile. What was turned off since the backup is on again in it: hence the confirmation.
     """
     cli.check_reason(reason)
-    with cli.plain_errors():
-        archive.restore(store_address(), file, by=cli.who(by), reason=reason, now=utc_now())
+    archive.restore(cli.store_address(), file, by=cli.who(by), reason=reason, now=utc_now())
     next_step = "Compare `calmon automation status` with what should be on, then `calmon db confirm --reason TEXT`"
     cli.say(f"restored from {file}. Every gate is closed. {next_step}")
 
@@ -117,8 +110,7 @@ def check(
     if only_schema:
         _check_schema(json_output=json_output)
         return
-    with cli.plain_errors():
-        found = archive.check(store_address())
+    found = archive.check(cli.store_address())
     if json_output:
         cli.print_json(asdict(found))
     else:
@@ -136,7 +128,7 @@ def check(
 
 def _check_schema(*, json_output: bool) -> None:
     """Print the schema revision. Exit 1 for a history that is missing, or has another revision."""
-    with cli.plain_errors(), Store.from_url(store_address(), create=False) as store:
+    with cli.existing_store() as store:
         revision = store.revision()
     typer.echo(json.dumps({"revision": revision}) if json_output else f"schema revision {revision}")
 
@@ -154,10 +146,9 @@ def prune_command(
     """
     from monitor.operations.prune import prune  # noqa: PLC0415 - brings SciPy, which the other commands never need
 
-    with cli.plain_errors():
-        configured = cli.configuration()
-        with Store.from_url(store_address(), create=False) as store:
-            found = prune(store, configured, utc_now(), dry_run=dry_run)
+    configured = cli.configuration()
+    with cli.existing_store() as store:
+        found = prune(store, configured, utc_now(), dry_run=dry_run)
     if json_output:
         cli.print_json(pruned_document(found))
     else:

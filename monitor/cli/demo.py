@@ -23,12 +23,11 @@ def demo() -> None:
 
     Where there is no alerts.yaml, it does so in a new folder, calmon-demo, with the rules that are shipped.
     """
-    with cli.plain_errors():
-        settings = cli.settings()
-        moved = not (os.environ.get("CALMON_CONFIG") or settings.config.exists())
-        if moved:
-            _enter_a_folder_of_its_own()
-        cli.out.print(story.tell(settings, _pin, _judge))
+    settings = cli.settings()
+    moved = not (os.environ.get("CALMON_CONFIG") or settings.config.exists())
+    if moved:
+        _enter_a_folder_of_its_own()
+    cli.out.print(story.tell(settings, _pin, _judge))
     if moved:
         cli.say(f"All of it is in the folder {FOLDER}; before these commands: cd {FOLDER}")
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from monitor.cli import common as cli
 from monitor.core.records import Schedule
 from monitor.core.wording import clean
-from monitor.operations.examples import Examples, document, examples, source_of
+from monitor.operations.examples import Examples, document, examples
 from monitor.warehouse.examples import ExampleQuery
 
 MOST = 10_000
@@ -40,15 +40,15 @@ def examples_command(
     too: that the label is not given.
     """
     if week is not None and date is not None:
-        raise cli.fail("give --week or --date, not both", cli.USAGE)
+        raise cli.UsageError("give --week or --date, not both")
     if score_min > score_max:
-        raise cli.fail(f"--score-min {score_min:g} is above --score-max {score_max:g}: no score lies there", cli.USAGE)
+        raise cli.UsageError(f"--score-min {score_min:g} is above --score-max {score_max:g}: no score lies there")
     schedule: Schedule = "weekly" if date is None else "daily"
     query = ExampleQuery(label, right=not wrong, least=score_min, most=score_max, limit=limit)
     with cli.monitor(writes=False) as opened:
-        cli.check_source(opened.config, source)
+        names = cli.check_source(opened.config, source) or list(opened.config.sources)
         window = cli.window_of(opened.config, schedule, date or week)
-        found = examples(opened, source_of(opened.store, opened.config, source, label, window), window, query)
+        found = examples(opened, cli.source_with(opened.store, names, label, window), window, query)
         if json_output:
             cli.print_json(document(found))
         else:

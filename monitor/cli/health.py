@@ -13,7 +13,6 @@ from monitor.alerting.health.look import automation_line, observed
 from monitor.cli import common as cli
 from monitor.context import utc_now
 from monitor.core.records import Severity
-from monitor.history.store import Store
 
 _MARKS: dict[Severity, str] = {"critical": "red", "warning": "yellow", "info": "cyan"}
 NOT_CHECKED = ("warehouse", "Slack")
@@ -33,13 +32,12 @@ def health(
 
     Reads the history and alerts.yaml only; the warehouse and Slack are not asked (`calmon check` does).
     """
-    with cli.plain_errors():
-        config = cli.configuration()
-        # not the empty one in memory that replaces a missing history elsewhere: nobody would notice a wrong address
-        with Store.from_url(cli.settings().store_url.get_secret_value(), create=False) as store:
-            now = utc_now()
-            with store.one_moment():
-                records = observed(store, config, now, has_buttons=cli.settings().has_buttons)
+    config = cli.configuration()
+    # not the empty one in memory that replaces a missing history elsewhere: nobody would notice a wrong address
+    with cli.existing_store() as store:
+        now = utc_now()
+        with store.one_moment():
+            records = observed(store, config, now, has_buttons=cli.settings().has_buttons)
     found = issues.findings(records, now)
     bad = [each for each in found if each.is_unhealthy or (strict and each.severity == "warning")]
     automation = automation_line(records, now)

@@ -83,13 +83,12 @@ def history(
     if missing:
         _print_missing(source)
         return
-    with cli.plain_errors():
-        begins, ends = days_of(schedule, first_window, last_window, last)
-        metric = metric_named(metric)
-        if rule is not None:
-            metric, where, schedule = _of_rule(rule)
-        if metric not in METRICS:
-            raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(METRICS)}")
+    begins, ends = days_of(schedule, first_window, last_window, last)
+    metric = metric_named(metric)
+    if rule is not None:
+        metric, where, schedule = _of_rule(rule)
+    if metric not in METRICS:
+        raise cli.UsageError(f"{metric!r} is not a metric; choose one of: {', '.join(METRICS)}")
     with cli.store() as store:
         stored = store.estimates(metric=metric, source=source, where=where, schedule=schedule)
         if not stored:
@@ -133,7 +132,7 @@ def _write_history(
         if output is not None:
             cli.write(output, history_parquet(found))
         elif sys.stdout.isatty():
-            raise cli.fail("parquet is no text for a terminal: say where with --output FILE", cli.USAGE)
+            raise cli.UsageError("parquet is no text for a terminal: say where with --output FILE")
         else:
             typer.echo(history_parquet(found), nl=False)
         return
@@ -213,9 +212,9 @@ def report(
     further tables of one label instead, some of which read the warehouse.
     """
     if more and label is None:
-        raise cli.fail("--more is about one label: give --label L, or '*' for the source as a whole", cli.USAGE)
+        raise cli.UsageError("--more is about one label: give --label L, or '*' for the source as a whole")
     if not 0 < target < 1:
-        raise cli.fail(f"--target is a share between 0 and 1, such as 0.95, not {target:g}", cli.USAGE)
+        raise cli.UsageError(f"--target is a share between 0 and 1, such as 0.95, not {target:g}")
     with cli.monitor(writes=False) as opened:
         cli.check_stored_source(opened.store, source)
         window = cli.window_of(opened.config, "weekly", week)

@@ -116,30 +116,29 @@ def init(
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take what is recognised, or fail.")] = False,
 ) -> None:
     """Look at your table or file, propose how to read it, and write alerts.yaml and .env. Never overwrites."""
-    with cli.plain_errors():
-        if score_is not in (None, GIVEN, EVERY):
-            raise cli.UsageError(f"--score-is {score_is}: it is {GIVEN} or {EVERY}")
-        ask = not yes and somebody_answers()
-        config_path = _free(Path(os.environ.get("CALMON_CONFIG") or "alerts.yaml"))
-        address, there = _place(data, ask=ask)
-        named = _named(column or [], date_format)
-        with Warehouse.from_url(address, relations=[each for each in (relation, there, truth) if each]) as opened:
-            found = _found(opened, relation or there, truth, on, named, ask=ask)
-            name = source or _source_name(found.relation)
-            table = _table_of(opened, name, found, named, score_is, ask=ask)
-            _show_columns(table)  # before the questions that follow from them
-            answers = _Answers(automate_at, must_be_right, channel)
-            begun = _begun(opened, name, table, timezone, answers, ask=ask)
-        _print_answers(table, begun)
-        if begun.typical is not None:
-            _print_sight(begun.config, begun.typical, begun.visible)
-        settings = _write(config_path, begun.text, address)
-        findings = check_places(settings, begun.config, None)
-        _show_findings(findings)
-        failed = exit_of(findings)
-        if failed is not None:
-            raise failed
-        _next(settings, begun.weeks)
+    if score_is not in (None, GIVEN, EVERY):
+        raise cli.UsageError(f"--score-is {score_is}: it is {GIVEN} or {EVERY}")
+    ask = not yes and somebody_answers()
+    config_path = _free(Path(os.environ.get("CALMON_CONFIG") or "alerts.yaml"))
+    address, there = _place(data, ask=ask)
+    named = _named(column or [], date_format)
+    with Warehouse.from_url(address, relations=[each for each in (relation, there, truth) if each]) as opened:
+        found = _found(opened, relation or there, truth, on, named, ask=ask)
+        name = source or _source_name(found.relation)
+        table = _table_of(opened, name, found, named, score_is, ask=ask)
+        _show_columns(table)  # before the questions that follow from them
+        answers = _Answers(automate_at, must_be_right, channel)
+        begun = _begun(opened, name, table, timezone, answers, ask=ask)
+    _print_answers(table, begun)
+    if begun.typical is not None:
+        _print_sight(begun.config, begun.typical, begun.visible)
+    settings = _write(config_path, begun.text, address)
+    findings = check_places(settings, begun.config, None)
+    _show_findings(findings)
+    failed = exit_of(findings)
+    if failed is not None:
+        raise failed
+    _next(settings, begun.weeks)
 
 
 def somebody_answers() -> bool:

@@ -13,7 +13,7 @@ from monitor.cli import common as cli
 from monitor.config.counting import settings_of
 from monitor.config.model import Config
 from monitor.core import windows
-from monitor.core.records import Subject, Window
+from monitor.core.records import Subject
 from monitor.core.wording import count_of
 from monitor.history.store import Store
 from monitor.operations.recalibrate import (
@@ -21,7 +21,6 @@ from monitor.operations.recalibrate import (
     Recalibrated,
     from_windows,
     recalibrate,
-    sources_with,
     weeks_of_trouble,
 )
 from monitor.operations.recalibrate_ranks import recalibrate_ranks
@@ -70,10 +69,10 @@ def recalibrate_command(
     several weeks the newest, else halves. Where no method helps, nothing is written.
     """
     if sql is not None and json_output:
-        raise cli.fail("--sql and --json: give one of them", cli.USAGE)
+        raise cli.UsageError("--sql and --json: give one of them")
     if top_k:
         if label is not None or weeks is not None or sql is not None:
-            raise cli.fail("--top-k is about all labels of one week: leave out --label, --weeks, --sql", 2)
+            raise cli.UsageError("--top-k is about all labels of one week: leave out --label, --weeks, --sql")
         _of_ranks(source, week, method, out, json_output=json_output)
         return
     with cli.store() as store:
@@ -138,25 +137,15 @@ def rows_to_fit(
 
     Raises UsageError where the options do not name one source with scores.
     """
-    cli.check_source(config, source)
+    with_scores = [name for name, each in config.sources.items() if each.kind != "regression"]
+    names = cli.check_source(config, source) or with_scores or list(config.sources)
     last = cli.window_of(config, "weekly", week)
-    subject = Subject(source or _only_source(store, config, label, last), label)
+    subject = Subject(cli.source_with(store, names, label, last), label)
     if config.sources[subject.source].kind == "regression":
         raise cli.UsageError(f"{subject.source} has numbers (kind: regression), not scores: there is nothing to map")
     count = weeks or weeks_of_trouble(store, subject, last, config.zone)
     span = windows.up_to(last, count, config.zone)
     return from_windows(store, subject, span, settings_of(config.sources[subject.source]))
-
-
-def _only_source(store: Store, config: Config, label: str | None, last: Window) -> str:
-    names = [name for name, each in config.sources.items() if each.kind != "regression"] or list(config.sources)
-    if len(names) == 1:
-        return names[0]
-    having = sources_with(store, label, names, last)
-    if len(having) != 1:
-        which = "these have rows" if label is None else f"these have the label {label!r}"
-        raise cli.UsageError(f"say which source with --source; {which}: {', '.join(having) or 'none'}")
-    return having[0]
 
 
 def _show(material: FittingRows, found: Recalibrated, automate_at: float) -> None:

@@ -61,19 +61,17 @@ def replay(
     Judged from the counts in the history; the warehouse, Slack and the switch are not asked. Every rule is judged on
     its whole family of labels, also where only one source or label is shown. How: docs/replay.md.
     """
-    with cli.plain_errors():
-        if not rules.is_file():
-            raise cli.UsageError(f"--rules {rules}: there is no such file")
-        present, proposed = cli.configuration(), load_config(rules)
-        end = cli.window_of(present, "weekly", last)
-        if source is not None and source not in proposed.sources:
-            cli.check_source(present, source)
-        plan = plan_of(present, proposed, end, weeks, sources=None if source is None else [source])
-        history = Store.from_url(cli.settings().store_url.get_secret_value(), create=False)
-        with history as store, bar(plan.total, "replay") as advance:
-            found = replaying.replay(store, plan, advance)
-            shown = found if label is None else _of_judged(found, label)
-            kept = [] if label is None else list(_kept(store, proposed, shown, label))
+    if not rules.is_file():
+        raise cli.UsageError(f"--rules {rules}: there is no such file")
+    present, proposed = cli.configuration(), load_config(rules)
+    end = cli.window_of(present, "weekly", last)
+    if source is not None and source not in proposed.sources:
+        cli.check_source(present, source)
+    plan = plan_of(present, proposed, end, weeks, sources=None if source is None else [source])
+    with cli.existing_store() as store, bar(plan.total, "replay") as advance:
+        found = replaying.replay(store, plan, advance)
+        shown = found if label is None else _of_judged(found, label)
+        kept = [] if label is None else list(_kept(store, proposed, shown, label))
     if json_output:
         more = {} if label is None else {"kept": [kept_document(*each) for each in kept]}
         cli.print_json(document(shown) | more)

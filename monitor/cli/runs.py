@@ -87,11 +87,12 @@ def _run(
     fewer_rows: bool,
 ) -> None:
     mode: ActMode = "always" if act else "auto"
-    with cli.plain_errors():
-        config = cli.configuration()
-        window, names = cli.window_of(config, schedule, name), cli.check_source(config, source)
-    opening = open_monitor(cli.settings(), config, writes=not dry_run)
-    with cli.plain_errors(), lost_reported(config, f"calmon run {schedule}"), opening as opened:
+    config = cli.configuration()
+    window, names = cli.window_of(config, schedule, name), cli.check_source(config, source)
+    with (
+        lost_reported(config, f"calmon run {schedule}"),
+        open_monitor(cli.settings(), config, writes=not dry_run) as opened,
+    ):
         if not dry_run:
             outage.end(opened.settings, opened.store, opened.clock())
         with status() as say:
@@ -177,15 +178,14 @@ def backfill(
     Several processes, or a cluster, can share the work of a long span in Prefect: docs/operations.md.
     """
     schedule: Schedule = "daily" if daily_windows else "weekly"
-    with cli.plain_errors():
-        config = cli.configuration()
-        names = cli.check_source(config, source)
-        ends = cli.window_of(config, schedule, first), cli.window_of(config, schedule, last)
-        span = windows.span(*ends, config.zone)
+    config = cli.configuration()
+    names = cli.check_source(config, source)
+    ends = cli.window_of(config, schedule, first), cli.window_of(config, schedule, last)
+    span = windows.span(*ends, config.zone)
     done: list[_Past] = []
     try:
         with (
-            cli.plain_errors(),
+            cli.plain_errors(),  # an error is said before what was done until then
             cli.monitor() as opened,
             bar(len(span), "backfill") as advance,
         ):

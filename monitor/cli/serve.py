@@ -27,11 +27,10 @@ def serve(
 
     Where PREFECT_API_URL is not set, a Prefect server is started for as long as this runs. Ends with Ctrl-C.
     """
-    with cli.plain_errors():
-        if print_schedules:
-            sys.stdout.write(_schedules())
-            return
-        cli.configuration()  # a broken one is reported here, before another process starts
+    if print_schedules:
+        sys.stdout.write(_schedules())
+        return
+    cli.configuration()  # a broken one is reported here, before another process starts
     if find_spec(_SERVING.partition(".")[0]) is None or find_spec("prefect") is None:
         raise cli.fail("the schedules are not installed here: install calibration-monitor with its flows and Prefect")
     server = "" if os.environ.get("PREFECT_API_URL") else " and a Prefect server for them"

@@ -42,10 +42,9 @@ def dashboard(
     access_log: Annotated[bool, typer.Option(help="A line on standard error for every request.")] = True,
 ) -> None:
     """Pages for people, and the switch over HTTP for routers and operators. Ends with Ctrl-C."""
-    with cli.plain_errors():
-        settings = cli.settings()
-        guard = Guard(_tokens(settings, host), is_loopback(host), _proxy(settings))
-        service = Service(settings)
+    settings = cli.settings()
+    guard = Guard(_tokens(settings, host), is_loopback(host), _proxy(settings))
+    service = Service(settings)
     try:
         _serve(service, guard, settings, listening(host, port), access_log=access_log)
     finally:
@@ -136,16 +135,15 @@ def token_command(
     ],
 ) -> None:
     """Make a token for the HTTP service: printed once, its hash added to CALMON_API_TOKENS_FILE."""
-    with cli.plain_errors():
-        path = cli.settings().api_tokens_file
-        if path is None:
-            raise cli.UsageError(_NO_FILE)
-        scopes = frozenset(known for known in SCOPES if known in scope)
-        if set(scope) - scopes:
-            raise cli.UsageError(f"--scope is one of {', '.join(SCOPES)}")
-        try:
-            token = TokensFile(path).add(name, scopes)
-        except (ValueError, TokensBroken) as error:
-            raise cli.UsageError(str(error)) from error
+    path = cli.settings().api_tokens_file
+    if path is None:
+        raise cli.UsageError(_NO_FILE)
+    scopes = frozenset(known for known in SCOPES if known in scope)
+    if set(scope) - scopes:
+        raise cli.UsageError(f"--scope is one of {', '.join(SCOPES)}")
+    try:
+        token = TokensFile(path).add(name, scopes)
+    except (ValueError, TokensBroken) as error:
+        raise cli.UsageError(str(error)) from error
     typer.echo(token)
     cli.warn(f"added to {path}; the token is not kept anywhere: note it now")

@@ -50,10 +50,9 @@ def list_command(
 def publish(reason: ReasonOption, by: cli.ByOption = None) -> None:
     """Publish the scores of alerts.yaml. Only this command lowers any; lower ones are notified."""
     cli.check_reason(reason)
-    with cli.plain_errors():
-        config = cli.configuration()
-        with cli.store(writes=True) as store:
-            done = publish_scores(store, config, utc_now(), actor=cli.who(by), anyway=True, reason=reason)
+    config = cli.configuration()
+    with cli.store(writes=True) as store:
+        done = publish_scores(store, config, utc_now(), actor=cli.who(by), anyway=True, reason=reason)
     if done is None:
         cli.say("nothing to do: these are the newest already")
         return
@@ -80,7 +79,7 @@ def advise(
 ) -> None:
     """From which score a label could act alone: what each would keep, and the lowest that is shown to be safe."""
     if must_be_right is not None and not 0 < must_be_right < 1:
-        raise cli.fail("--must-be-right is a share between 0 and 1, like 0.95", cli.USAGE)
+        raise cli.UsageError("--must-be-right is a share between 0 and 1, like 0.95")
     with cli.store() as store:
         config = cli.configuration()
         rows = rows_to_fit(store, config, source, label, week, weeks)

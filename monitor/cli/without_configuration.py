@@ -31,23 +31,22 @@ def monitor_to_switch(*, stops: bool, writes: bool) -> Iterator[tuple[Monitor, s
     The latter is for a change that ``stops``, beside a configuration without any source: its sources are those that the
     history knows. Where there is no history there is nothing to stop, only something to correct.
     """
-    with cli.plain_errors():
-        broken: ConfigProblems | SettingsError | None = None
-        try:
-            settings = cli.settings()
-            config = load_config(settings.config)
-        except (ConfigProblems, SettingsError) as error:
-            if not stops:
-                raise
-            broken, settings, config = error, _settings_of_history(), _NO_SOURCES
-        is_broken = broken is not None
-        try:
-            with open_monitor(
-                settings, config, clock=utc_now, writes=writes or is_broken, creates=not is_broken, reads=False
-            ) as opened:
-                yield opened, "" if broken is None else _in_one_line(broken)
-        except StoreMissing as missing:
-            raise broken or missing from missing
+    broken: ConfigProblems | SettingsError | None = None
+    try:
+        settings = cli.settings()
+        config = load_config(settings.config)
+    except (ConfigProblems, SettingsError) as error:
+        if not stops:
+            raise
+        broken, settings, config = error, _settings_of_history(), _NO_SOURCES
+    is_broken = broken is not None
+    try:
+        with open_monitor(
+            settings, config, clock=utc_now, writes=writes or is_broken, creates=not is_broken, reads=False
+        ) as opened:
+            yield opened, "" if broken is None else _in_one_line(broken)
+    except StoreMissing as missing:
+        raise broken or missing from missing
 
 
 def _in_one_line(error: ConfigProblems | SettingsError) -> str:

@@ -47,12 +47,6 @@ class Recalibrated:
     score_map: ScoreMap | None
 
 
-def sources_with(store: Store, label: str | None, sources: Sequence[str], window: Window) -> list[str]:
-    """The sources whose stored reading of the window has the label; None is in every reading with rows."""
-    readings = {name: store.load_reading(window.schedule, window.start, name) for name in sources}
-    return [name for name, reading in readings.items() if reading is not None and label in reading.labels]
-
-
 def weeks_of_trouble(store: Store, subject: Subject, last: Window, zone: ZoneInfo) -> int:
     """How many weeks of rows advice on the subject is from, ``last`` included; 1 where it was in no trouble then."""
     diagnoses = store.diagnoses(last, subject.source)

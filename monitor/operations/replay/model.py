@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -125,12 +125,11 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The results of both files side by side; ``pairs`` begin with the incidents that only one file opens."""
+    """The results of both files side by side."""
 
     weeks: tuple[Window, ...]
     present: Side
     proposed: Side
-    pairs: tuple[Pair, ...]
     missing: tuple[Missing, ...]
     omitted: tuple[Omitted, ...]
 
@@ -138,6 +137,24 @@ class Replay:
     def subjects(self) -> list[Subject]:
         """Every subject that either file has judged, by name, each source as a whole last."""
         return sorted({*self.present.timelines, *self.proposed.timelines}, key=by_name)
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The incidents of both files; those that only one file opens come first."""
+        return side_by_side(self.present.incidents, self.proposed.incidents)
+
+
+def side_by_side(present: Sequence[Opened], proposed: Sequence[Opened]) -> list[Pair]:
+    """Pair the overlapping incidents of the same rule and subject; incidents that only one file opens come first."""
+    left = list(proposed)
+    pairs = []
+    for incident in present:
+        same = next((other for other in left if incident.overlaps(other)), None)
+        if same is not None:
+            left.remove(same)
+        pairs.append(Pair(incident, same))
+    pairs += [Pair(None, other) for other in left]
+    return sorted(pairs, key=lambda pair: pair.place)
 
 
 def by_name(subject: Subject) -> tuple[str, bool, str]:

@@ -5,8 +5,9 @@ Nothing is written, switched or sent. ``docs/replay.md`` says how it works and w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 
 from monitor.config.model import Config, Rule
@@ -22,7 +23,7 @@ from monitor.history.store import Store
 from monitor.operations.replay.inputs import SourceByFile, baselines_of, files_of, readings, versions_of
 from monitor.operations.replay.model import NEVER_READ, LeftOut, Missing, Omitted, Replay, SideName
 from monitor.operations.replay.plan import Part, ReplayPlan
-from monitor.operations.replay.results import side_by_side, side_of
+from monitor.operations.replay.results import side_of
 
 Progress = Callable[[str], None]
 _NEEDED = (
@@ -41,13 +42,12 @@ _FROM_COUNTS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class JudgedWindow:
-    """One window of one source: the verdicts of both files, and what is missing."""
+    """One window of one source: the verdicts of each file, the rules that were left out, and what is missing."""
 
     window: Window
-    present: tuple[Verdict, ...] = ()
-    proposed: tuple[Verdict, ...] = ()
+    verdicts: Mapping[SideName, Sequence[Verdict]] = field(default_factory=dict)
+    left_out: Sequence[tuple[SideName, str, LeftOut]] = ()
     missing: str | None = None
-    unwatched: tuple[tuple[SideName, str, LeftOut], ...] = ()
 
 
 def replay(history: Store, plan: ReplayPlan, progress: Progress = lambda _: None) -> Replay:
@@ -58,14 +58,15 @@ def replay(history: Store, plan: ReplayPlan, progress: Progress = lambda _: None
 def put_together(plan: ReplayPlan, judged: Sequence[Sequence[JudgedWindow]]) -> Replay:
     """The replay of a plan from the windows of each of its parts, in their order."""
     windows = [window for of_part in judged for window in of_part]
-    present = side_of(plan.present, [(each.window, each.present) for each in windows], plan.weeks)
-    proposed = side_of(plan.proposed, [(each.window, each.proposed) for each in windows], plan.weeks)
-    pairs = side_by_side(present.incidents, proposed.incidents)
+    sides = {
+        name: side_of(config, [(each.window, each.verdicts.get(name, ())) for each in windows], plan.weeks)
+        for name, config in plan.files.items()
+    }
     parts = list(zip(plan.parts, judged, strict=True))
     return Replay(
-        plan.weeks, present, proposed, tuple(pairs),
+        plan.weeks, sides["present"], sides["proposed"],
         missing=tuple(gap for part, of_part in parts for gap in _gaps(part, of_part)),
-        omitted=tuple(rule for part, of_part in parts for rule in _omitted(plan, part, of_part)),
+        omitted=tuple(rule for part, of_part in parts for rule in _omitted(part, of_part)),
     )  # fmt: skip
 
 
@@ -107,19 +108,19 @@ def _judge_window(
     first = next(iter(data.values()))
     shifts = _shifts(history, plan, part, first)
     has_segments = reading.state != "ok" or reading.segment_counts is not None
-    aside = [] if has_segments else _without_segments(plan, part)
     said: dict[SideName, list[Verdict]] = {"present": [], "proposed": []}
+    left_out: list[tuple[SideName, str, LeftOut]] = []
     judged: dict[tuple[SourceByFile, Rule], list[Verdict]] = {}
     for side, rule in plan.rules(part):
-        file = files[side]
-        if needs_whole_rows(rule) or (rule.counts_segments and not has_segments):
+        why = _left_out(rule, first, shifts, has_segments=has_segments)
+        left_out += [] if why is None else [(side, rule.id, why)]
+        if why in (LeftOut.NEEDS_WHOLE_ROWS, LeftOut.SEGMENTS_NOT_KEPT):
             continue
+        file = files[side]
         if (file, rule) not in judged:
             judged[file, rule] = _verdicts(rule, data[file], file.config, shifts)
         said[side] += judged[file, rule]
-    left_out = (*_unwatched(plan, part, first, shifts), *aside)
-    missing = first.problem.value if first.problem else None
-    return JudgedWindow(window, tuple(said["present"]), tuple(said["proposed"]), missing, left_out)
+    return JudgedWindow(window, said, left_out, first.problem.value if first.problem else None)
 
 
 def _verdicts(rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftResult, ...]) -> list[Verdict]:
@@ -143,38 +144,27 @@ def _shifts(history: Store, plan: ReplayPlan, part: Part, data: SourceData) -> t
     return (*source_shifts(part.source, window, data.current.labels, data.baselines), *columns)
 
 
-def _tested(rule: Rule) -> tuple[str, str] | None:
-    return None if rule.test is None else (rule.test, rule.column or "score")
+def _left_out(rule: Rule, data: SourceData, shifts: Sequence[ShiftResult], *, has_segments: bool) -> LeftOut | None:
+    """Why a rule cannot be judged in a window as a run would have; None if it can.
 
-
-def _unwatched(
-    plan: ReplayPlan, part: Part, data: SourceData, shifts: Sequence[ShiftResult]
-) -> tuple[tuple[SideName, str, LeftOut], ...]:
-    """Rules on a feature column without a stored test in this window, although there is a baseline."""
+    A test of a feature column is stored where there was a baseline; a rule on another column has its verdict all the
+    same, which says that there is no test.
+    """
+    if needs_whole_rows(rule):
+        return LeftOut.NEEDS_WHOLE_ROWS
+    if rule.counts_segments and not has_segments:
+        return LeftOut.SEGMENTS_NOT_KEPT
     whole = data.baselines.get(None)
-    if data.problem or whole is None or whole.overlaps(data.current.window):
-        return ()
-    tests = {(each.test, each.column) for each in shifts} | _FROM_COUNTS | {None}
-    reason = LeftOut.COLUMN_NOT_WATCHED
-    return tuple((side, rule.id, reason) for side, rule in plan.rules(part) if _tested(rule) not in tests)
+    if rule.test is None or data.problem or whole is None or whole.overlaps(data.current.window):
+        return None
+    tests = {(each.test, each.column) for each in shifts} | _FROM_COUNTS
+    return None if (rule.test, rule.column or "score") in tests else LeftOut.COLUMN_NOT_WATCHED
 
 
-def _without_segments(plan: ReplayPlan, part: Part) -> list[tuple[SideName, str, LeftOut]]:
-    """Rules on segments, for a window of which the counts of segments are not stored."""
-    return [(side, rule.id, LeftOut.SEGMENTS_NOT_KEPT) for side, rule in plan.rules(part) if rule.counts_segments]
-
-
-def _omitted(plan: ReplayPlan, part: Part, judged: Sequence[JudgedWindow]) -> list[Omitted]:
+def _omitted(part: Part, judged: Sequence[JudgedWindow]) -> list[Omitted]:
     """The rules that were not replayed on a source, in the order of the files, with their windows."""
-    whole = [
-        Omitted(side, rule.id, part.source, LeftOut.NEEDS_WHOLE_ROWS, len(part.windows))
-        for side, rule in plan.rules(part)
-        if needs_whole_rows(rule)
-    ]
-    each = [key for window in judged for key in window.unwatched]
-    return whole + [
-        Omitted(side, rule, part.source, why, each.count((side, rule, why))) for side, rule, why in dict.fromkeys(each)
-    ]
+    each = Counter(key for window in judged for key in window.left_out)
+    return [Omitted(side, rule, part.source, why, windows) for (side, rule, why), windows in each.items()]
 
 
 def _gaps(part: Part, judged: Sequence[JudgedWindow]) -> Iterator[Missing]:

@@ -16,7 +16,6 @@ from monitor.evaluation.diagnosis import outline_of
 from monitor.incidents.findings import decisions
 from monitor.operations.replay.model import (
     Opened,
-    Pair,
     Replay,
     Seen,
     Side,
@@ -111,19 +110,6 @@ def timelines_of(
     return {subject: tuple(found[subject]) for subject in sorted(found, key=by_name)}
 
 
-def side_by_side(present: Sequence[Opened], proposed: Sequence[Opened]) -> list[Pair]:
-    """Pair the overlapping incidents of the same rule and subject; incidents that only one file opens come first."""
-    left = list(proposed)
-    pairs = []
-    for incident in present:
-        same = next((other for other in left if incident.overlaps(other)), None)
-        if same is not None:
-            left.remove(same)
-        pairs.append(Pair(incident, same))
-    pairs += [Pair(None, other) for other in left]
-    return sorted(pairs, key=lambda pair: pair.place)
-
-
 def only_of(found: Replay, label: str) -> Replay:
     """The part of a replay that is about one label; it was judged within its whole family."""
 
@@ -134,6 +120,4 @@ def only_of(found: Replay, label: str) -> Replay:
             timelines={subject: row for subject, row in side.timelines.items() if subject.label == label},
         )
 
-    pairs = tuple(pair for pair in found.pairs if pair.either.incident.label == label)
-    present, proposed = of_label(found.present), of_label(found.proposed)
-    return replace(found, present=present, proposed=proposed, pairs=pairs)
+    return replace(found, present=of_label(found.present), proposed=of_label(found.proposed))

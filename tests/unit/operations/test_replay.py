@@ -19,11 +19,10 @@ from monitor.evaluation.other_thresholds import acting_from
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.metrics.registry import EXPECTED, METRICS, WHOLE
 from monitor.operations.replay.inputs import baseline_of
-from monitor.operations.replay.model import Opened
+from monitor.operations.replay.model import Opened, side_by_side
 from monitor.operations.replay.plan import plan_of
 from monitor.operations.replay.results import (
     incidents_of,
-    side_by_side,
     side_of,
     switched_by,
     timelines_of,
