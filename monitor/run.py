@@ -28,7 +28,6 @@ from monitor.core.records import Action, Delivery, Window, part_left_out
 from monitor.core.redaction import without_secrets
 from monitor.core.windows import previous
 from monitor.core.wording import clean
-from monitor.evaluation.data import SourceData
 from monitor.evaluation.evaluate import Evaluated, evaluate
 from monitor.history.errors import StoreUnreachable
 from monitor.operations import act as acting
@@ -214,21 +213,17 @@ def judge(monitor: Monitor, run: Run) -> Run:
 
 
 def _judged(monitor: Monitor, source: collect.Collected, acts: bool) -> Evaluated:
-    if source.stays:
-        return _as_measured(monitor, source.data)
-    report = collect.report_path(monitor, source.data.current.window, source.data.name) if acts else None
+    data, window = source.data, source.data.current.window
+    if source.stays:  # what is stored of a window of which rows are gone since it was judged
+        at: dict[str, Any] = {"schedule": window.schedule, "window_start": window.start, "source": data.name}
+        return Evaluated(
+            data.name, window, tuple(monitor.store.estimates(**at, segments=True)),
+            tuple(monitor.store.verdicts(**at)), tuple(monitor.store.shifts(**at)), data.quality,
+            rejected=data.current.rejected,
+        )  # fmt: skip
+    report = collect.report_path(monitor, window, data.name) if acts else None
     shifts = collect.feature_shifts(monitor.config, monitor.warehouse, source, report)
-    return evaluate(source.data, monitor.config, shifts)
-
-
-def _as_measured(monitor: Monitor, data: SourceData) -> Evaluated:
-    """What is stored of a window of which rows are gone since it was judged."""
-    window, source = data.current.window, data.name
-    at: dict[str, Any] = {"schedule": window.schedule, "window_start": window.start, "source": source}
-    return Evaluated(
-        source, window, tuple(monitor.store.estimates(**at, segments=True)), tuple(monitor.store.verdicts(**at)),
-        tuple(monitor.store.shifts(**at)), data.quality, rejected=data.current.rejected,
-    )  # fmt: skip
+    return evaluate(data, monitor.config, shifts)
 
 
 def act(monitor: Monitor, run: Run) -> Run:
@@ -243,7 +238,8 @@ def act(monitor: Monitor, run: Run) -> Run:
         return replace(run, actions=refused, automation=automation_of(monitor, diagnoses), ended=True)
     sources = [part.source for part in evaluated]
     refusals = acting.refusals_of(monitor, window, sources, run.mode)
-    record(monitor, window, evaluated)
+    restate.record(monitor, window, evaluated)
+    monitor.store.save_maturities([m for part in evaluated for m in part.maturity], monitor.clock())
     monitor.store.save_diagnoses(window, sources, diagnoses, monitor.clock())
     run.progress("acting")
     restate.act(monitor, evaluated, refusals)
@@ -268,7 +264,8 @@ def _diagnosed(monitor: Monitor, run: Run) -> Run:
     """
     evaluated, diagnoses = [], []
     if not run.dry_run:
-        restate.record(monitor, run.evaluated)
+        for past in (past for part in run.evaluated for past in part.restated):
+            restate.record(monitor, past.window, [past])
     for part, source in zip(run.evaluated, run.collected, strict=True):
         shifts = part.shifts
         try:
@@ -317,20 +314,6 @@ def _why(error: BaseException) -> str:
     if str(error).strip():
         return f"{kind}: {error}"
     return kind if isinstance(error, Exception) else f"it was cancelled or ended from outside ({kind})"
-
-
-def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> None:
-    """Store estimates and verdicts, before anything acts on them."""
-    monitor.store.save_evaluation(
-        window,
-        [part.source for part in evaluated],
-        [e for part in evaluated for e in part.estimates],
-        [v for part in evaluated for v in part.verdicts],
-        [s for part in evaluated for s in part.shifts],
-        monitor.clock(),
-        unread=[part.source for part in evaluated if part.problem],
-    )
-    monitor.store.save_maturities([m for part in evaluated for m in part.maturity], monitor.clock())
 
 
 def deliver(monitor: Monitor, *, due_only: bool = False, reminds: bool = True) -> list[Delivery]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from monitor.cli import common as cli
 from monitor.context import Monitor, utc_now
-from monitor.core.records import Annotation, Subject
+from monitor.core.records import Subject
 from monitor.history.store import Store
 from monitor.history.values import ANY
 from monitor.operations import annotate as notes
 from monitor.operations.change_switch import known_labels
+from monitor.report.csv_table import Table
 
 NONE_YET = "no annotation yet; `calmon annotations add` adds one"
 
@@ -65,7 +66,10 @@ def list_command(
         found = store.annotations(source, ANY if label is None else label, removed=every)
         nothing = "" if found else _why_nothing(store, source)
     if json_output:
-        cli.print_json([row_of(each) for each in found])
+        whose = ("added_by", "removed_by", "removed_reason")
+        cli.print_json(
+            Table.of(found, "id", "source", "label", "text", *whose, "at", "added_at", "removed_at").documents
+        )
         return
     stated = partial(cli.stated, zone=cli.zone_of_history())
     rows = []
@@ -95,9 +99,3 @@ def remove_command(
     with cli.monitor(reads=False) as opened:
         removed, already = notes.remove(opened.store, id, by=cli.who(by), reason=reason, clock=opened.clock)
     cli.say(f"{removed.id}: {'already removed by ' + str(removed.removed_by) if already else 'removed'}")
-
-
-def row_of(annotation: Annotation) -> dict[str, Any]:
-    """An annotation as plain data."""
-    about, who = ("id", "source", "label", "text"), ("added_by", "removed_by", "removed_reason")
-    return {name: getattr(annotation, name) for name in (*about, *who, "at", "added_at", "removed_at")}

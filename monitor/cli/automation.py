@@ -29,8 +29,9 @@ from monitor.core.wording import clean
 from monitor.operations.change_switch import change_switch, known_labels, rules_against, stored_sources
 from monitor.operations.label_evidence import known_of
 from monitor.report.console import plain_table
+from monitor.report.csv_table import Table
 from monitor.story.gather import Teller
-from monitor.story.switch import SwitchStory, command_for, switch_story
+from monitor.story.switch import command_for
 
 DRY_RUN = (
     "DRY RUN: runs turn nothing off, block nothing and turn nothing on; they store what they would have done "
@@ -90,11 +91,15 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
     with cli.monitor(writes=False, reads=False) as opened:
         found = opened.store.stored_switches()
         names = [source] if source in lost_sources(opened) else cli.check_source(opened.config, source)
-        names = names or [*opened.config.sources, *_still_on(opened, found.switches)]
+        names = names or list(dict.fromkeys([*opened.config.sources, *(name for name, _ in _lost_and_on(opened))]))
         snapshot = snapshot_of(opened.clock(), found.switches, found.automate_at, found.identity)
         rows = [row for name in names for row in status_rows(opened, snapshot, name, label)]
-        nothing = "" if rows else _why_nothing(opened, names, label)
-        told = [] if json_output else _stories(opened, snapshot, rows)
+        nothing = _no_label(opened, names) if label is None else _unknown_label(label, _labels_of(opened, names))
+        teller = Teller(opened.store, opened.config, snapshot.at)
+        told = [
+            teller.switch_now(snapshot.state(row["source"], row["label"]), against=row["against_last_evaluation"])
+            for row in rows
+        ]
     if opened.config.automation.dry_run:
         cli.warn(DRY_RUN, style="bold yellow")
     if json_output:
@@ -118,16 +123,6 @@ def status(source: cli.SourceOption = None, label: cli.LabelOption = None, json_
             cli.say(f"{clean(row['source'])}/{clean(_label(row['label']))}: {story.stays}: {command}")
 
 
-def _stories(opened: Monitor, snapshot: SwitchSnapshot, rows: Iterable[Mapping[str, Any]]) -> list[SwitchStory]:
-    teller = Teller(opened.store, opened.config, snapshot.at)
-    states = ((snapshot.state(row["source"], row["label"]), row["against_last_evaluation"]) for row in rows)
-    return [teller.switch_now(state, against=against) for state, against in states]
-
-
-def _why_nothing(opened: Monitor, sources: Sequence[str], label: str | None) -> str:
-    return _no_label(opened, sources) if label is None else _unknown_label(label, _labels_of(opened, sources))
-
-
 def _no_label(opened: Monitor, sources: Iterable[str]) -> str:
     """Why no label of these sources is known."""
     configured = opened.config.sources
@@ -146,10 +141,11 @@ def lost_sources(opened: Monitor) -> list[str]:
     return sorted(stored_sources(opened.store) - set(opened.config.sources))
 
 
-def _still_on(opened: Monitor, switches: Iterable[SwitchState]) -> list[str]:
-    """The lost sources of which a label is on."""
-    on = {each.source for each in switches if each.state == "on" and each.label is not None}
-    return [name for name in lost_sources(opened) if name in on]
+def _lost_and_on(opened: Monitor) -> list[Key]:
+    """The labels of lost sources that are on."""
+    lost, switches = lost_sources(opened), opened.store.switches()
+    on = [(each.source, each.label) for each in switches if each.state == "on" and each.label is not None]
+    return sorted(key for key in on if key[0] in lost)
 
 
 def _label(label: str | None) -> str:
@@ -162,17 +158,16 @@ def status_rows(opened: Monitor, snapshot: SwitchSnapshot, source: str, label: s
     if label is None and (source, None) in snapshot.switches:
         keys.append(None)
     stored = {(each.label, each.rule): each for each in opened.store.evidence(source)}
-    return [_status_row(opened.config, snapshot, source, key, stored) for key in keys]
+    return [_status_row(opened.config, snapshot, snapshot.state(source, key), stored) for key in keys]
 
 
 def _status_row(
     config: Config,
     snapshot: SwitchSnapshot,
-    source: str,
-    label: str | None,
+    state: SwitchState,
     stored: Mapping[tuple[str | None, str], RuleEvidence],
 ) -> dict[str, Any]:
-    state = snapshot.state(source, label)
+    source, label = state.source, state.label
     whole = None if label is None else snapshot.state(source, None)
     found, least = effective(state, snapshot.at, whole=whole), snapshot.threshold(source, label)
     # where the source's own switch forbids, the reason of the label's switch is not why it is off
@@ -407,11 +402,7 @@ def _how_long(state: SwitchState, part: tuple[str, str] | None, zone: ZoneInfo, 
 
 def _as_it_is(opened: Monitor, state: SwitchState, *, enable: bool) -> str:
     """What automation of the label does now; after an enable, the command that opens what is closed all the same."""
-    whole, dry_run = opened.store.switch(state.source, None), opened.config.automation.dry_run
-    story = switch_story(
-        state, opened.clock(), whole=whole, identity=opened.store.identity(), against=state.verdict is not None,
-        dry_run=dry_run,
-    )  # fmt: skip
+    story = Teller.of(opened).switch_now(state, against=state.verdict is not None)
     opens = "" if story.allowed or not (enable and story.enable_helps) else f" (`{story.command}` opens it)"
     return f". {story.words}{opens}"
 
@@ -458,9 +449,7 @@ def targets_of(opened: Monitor, sources: list[str] | None, label: str | None, *,
         own = [name for name in whole if enable and opened.store.switch(name, None).version]
         targets = [(name, each) for name in whole for each in (*[None] * (name in own), *labels_of[name])]
     if not enable and not sources and opened.config.sources:
-        lost = set(lost_sources(opened))
-        on = [(each.source, each.label) for each in opened.store.switches() if each.state == "on"]
-        targets += [key for key in on if key[0] in lost and key[1] is not None and label in (None, key[1])]
+        targets += [key for key in _lost_and_on(opened) if label in (None, key[1])]
     if not targets and label:
         raise cli.UsageError(f"{_unknown_label(label, known)} Add --source S to set it all the same")
     if not targets:
@@ -508,7 +497,7 @@ def history_command(
             cli.check_stored_source(store, source)
     events = [e for e in found if kind in (None, e.kind) and _is_about(e, source, label)][-(last or 0) :]
     if json_output:
-        cli.print_json([_event_row(e) for e in events])
+        cli.print_json(_event_rows(events))
         return
     if not events:
         filtered = any(given is not None for given in (source, label, kind))
@@ -532,10 +521,12 @@ def _is_about(event: SwitchEvent, source: str | None, label: str | None) -> bool
     return event.source == EVERY_SOURCE or (source in (None, event.source) and label in (None, event.label))
 
 
-def _event_row(event: SwitchEvent) -> dict[str, Any]:
-    about = {"at": event.at, "source": event.source or None, "label": event.label, "kind": event.kind}
-    change = {"from": event.from_state, "to": event.to_state, "by": event.actor, "reason": event.reason}
-    times = {"lease_until": event.lease_until, "until": event.until, "waits_for": event.waits_for}
-    segments = [{"column": e.column, "value": e.value, "off_from": e.off_from} for e in event.segments]
-    what = {"blocked": [list(r) for r in event.blocked], "segments": segments, "verdict": event.verdict}
-    return about | change | what | times
+def _event_rows(events: Sequence[SwitchEvent]) -> list[dict[str, Any]]:
+    rows = Table.of(
+        events, "at", "source", "label", "kind", "from=from_state", "to=to_state", "by=actor", "reason", "blocked",
+        "segments", "verdict", "lease_until", "until", "waits_for",
+    ).documents  # fmt: skip
+    for row in rows:
+        row["source"] = row["source"] or None
+        row["segments"] = Table.of(row["segments"], "column", "value", "off_from").documents
+    return rows

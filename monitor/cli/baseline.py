@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,13 +16,14 @@ from monitor.context import Monitor, utc_now
 from monitor.core import windows
 from monitor.core.baseline import Baseline, PinRefusal
 from monitor.core.counts import bin_counts
-from monitor.core.records import Window
+from monitor.core.records import Subject, Window
 from monitor.core.wording import count_of, from_to, moment
 from monitor.evaluation.baseline_checks import Concern
 from monitor.history.store import Store
 from monitor.metrics.calibration import ece
 from monitor.operations.pin_baseline import Pinned, default_span, pin
 from monitor.operations.propose_evaluation import PAIRS, round_pairs
+from monitor.report.csv_table import Table
 from monitor.report.words import measured
 
 CONCERNS_SHOWN = 20
@@ -121,7 +122,7 @@ def _pinned(baselines: Sequence[Baseline]) -> list[str]:
             )
             group = [each for each in group if each.label is None]
         lines += [
-            f"pinned {_name(b)} version {b.version}: {count_of(b.counts.rows, 'pair')} of "
+            f"pinned {Subject(b.source, b.label).name} version {b.version}: {count_of(b.counts.rows, 'pair')} of "
             f"{b.first_window}..{b.last_window}"
             for b in group
         ]
@@ -203,15 +204,12 @@ def span_of(config: Config, first: str | None, last: str | None) -> tuple[Window
     return start, end
 
 
-def _name(baseline: Baseline) -> str:
-    return f"{baseline.source}/{baseline.label}" if baseline.label is not None else f"{baseline.source} (all labels)"
-
-
-def _row(baseline: Baseline) -> dict[str, object]:
-    about = {"source": baseline.source, "label": baseline.label, "version": baseline.version}
-    rows = {"from": baseline.first_window, "to": baseline.last_window, "pairs": baseline.counts.rows}
-    pinned = {"pinned_at": baseline.pinned_at.isoformat(timespec="seconds"), "by": baseline.pinned_by}
-    return about | rows | pinned | {"reason": baseline.reason, "digest": baseline.digest}
+def _rows(baselines: Sequence[Baseline]) -> list[dict[str, Any]]:
+    rows = Table.of(
+        baselines, "source", "label", "version", "from=first_window", "to=last_window", "pairs=counts.rows",
+        "pinned_at", "by=pinned_by", "reason", "digest",
+    ).documents  # fmt: skip
+    return [row | {"pinned_at": row["pinned_at"].isoformat(timespec="seconds")} for row in rows]
 
 
 @baseline_app.command("list", epilog="Example:  calmon baseline list --source tickets")
@@ -225,7 +223,7 @@ def list_command(
             cli.check_stored_source(store, source)
         found, is_any = [b for b in of_source if label in (None, b.label)], bool(store.pinned_sources())
     if json_output:
-        cli.print_json([_row(b) for b in found])
+        cli.print_json(_rows(found))
         return
     rows = [
         (b.source, "(all)" if b.label is None else b.label, str(b.version), f"{b.first_window}..{b.last_window}",
@@ -258,7 +256,7 @@ def show_command(
         for (above, to), n, score, rate in zip(*columns, strict=True)
     ]
     if json_output:
-        cli.print_json(_row(baseline) | {"ece_plug_in": ece(bins), "bins": rows})
+        cli.print_json(_rows([baseline])[0] | {"ece_plug_in": ece(bins), "bins": rows})
         return
     head = ("scores above", "up to", "rows", "mean score", "hit rate")
     shown = [
@@ -266,7 +264,7 @@ def show_command(
          f"{row['mean_score']:.4f}", f"{row['hit_rate']:.4f}")
         for row in rows  # the first bin holds 0 itself
     ]  # fmt: skip
-    cli.print_table(head, shown, title=f"{_name(baseline)} version {baseline.version}")
+    cli.print_table(head, shown, title=f"{Subject(baseline.source, baseline.label).name} version {baseline.version}")
 
 
 def _only_source(store: Store) -> str:

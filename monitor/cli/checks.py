@@ -6,8 +6,8 @@ import os
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -91,123 +91,101 @@ def check(
     if print_schema:
         sys.stdout.write(schema_text())
         return
-    failed = print_checks(cli.settings(), offline=offline, every_label=labels, see=see)
-    if failed is not None:
-        raise failed
-
-
-def print_checks(
-    settings: Settings, *, offline: bool = False, every_label: bool = False, see: float | None = None
-) -> typer.Exit | None:
-    """Print what ``calmon check`` prints for these settings; returns the exit where something is wrong."""
+    settings = cli.settings()
     config = load_config(settings.config)
     volumes: list[Volume] = []
-    findings = check_files(settings, config)
-    findings += [] if offline else check_places(settings, config, volumes, see)
+    places = () if offline else check_places(settings, config, volumes, see)
+    findings = [*check_files(settings, config), *places]
     print_findings(findings)
     _print_rules(config)
     for volume in volumes:
-        print_volume(volume, every_label=every_label)
-    return exit_of(findings)
+        print_volume(volume, every_label=labels)
+    end_where_wrong(findings)
 
 
-def check_files(settings: Settings, config: Config) -> list[CheckResult]:
+def check_files(settings: Settings, config: Config) -> Iterator[CheckResult]:
     """What can be said of alerts.yaml and the environment alone."""
-    findings = [CheckResult("configuration", "ok", f"{settings.config}, rules revision {config.revision}")]
-    findings += [CheckResult("environment", "note", text) for text in unknown_variables(os.environ, variables())]
-    findings += check_schedules(config, SCHEDULES)
-    findings += [CheckResult("automation", "note", DRY_RUN)] if config.automation.dry_run else []
-    findings += [CheckResult("routes", "note", NO_ROUTES)] if not config.routes else []
-    findings += [CheckResult("interval", "note", PERCENTILE)] if config.evaluation.interval == "percentile" else []
-    findings += [CheckResult(f"source {name}", "note", text) for name, text in _wrong_truths(config)]
-    return findings + [
-        CheckResult(f"rule {rule.id}", "note", why) for rule in config.rules for why in _remarks(rule, config)
-    ]
-
-
-def _wrong_truths(config: Config) -> Iterator[tuple[str, str]]:
-    """The rules whose thresholds give way by the wrong truths that a source states."""
-    for name, source in config.sources.items():
+    yield CheckResult("configuration", "ok", f"{settings.config}, rules revision {config.revision}")
+    yield from _notes("environment", unknown_variables(os.environ, variables()))
+    yield from check_schedules(config, SCHEDULES)
+    yield from _notes("automation", [DRY_RUN] * config.automation.dry_run)
+    yield from _notes("routes", [NO_ROUTES] * (not config.routes))
+    yield from _notes("interval", [PERCENTILE] * (config.evaluation.interval == "percentile"))
+    for name, source in config.sources.items():  # the thresholds that give way by the wrong truths that it states
         moved = ((rule, beside_wrong_truths(rule, source)) for rule in config.rules if can_judge(rule, source))
         changed = [f"{rule.id} {to.threshold:g}" for rule, to in moved if to is not rule]
         if changed and source.truth_error:
-            yield name, f"truths wrong in {source.truth_error:.4g} are allowed for: {', '.join(changed)}"
+            text = f"truths wrong in {source.truth_error:.4g} are allowed for: {', '.join(changed)}"
+            yield CheckResult(f"source {name}", "note", text)
+    for rule in config.rules:  # what it does not do as written: it has no effect, or needs more rows
+        texts = never_fires(rule), clean(matches_nothing(rule, config), 200), raised_rows(rule, config.evaluation)
+        yield from _notes(f"rule {rule.id}", texts)
+
+
+def _notes(what: str, texts: Iterable[str]) -> Iterator[CheckResult]:
+    return (CheckResult(what, "note", text) for text in texts if text)
 
 
 def check_places(
     settings: Settings, config: Config, volumes: list[Volume] | None, see: float | None = None
-) -> list[CheckResult]:
+) -> Iterator[CheckResult]:
     """What warehouse, store and Slack say; what rules can show is added to ``volumes``, unless it is None."""
-    found = [*check_warehouse(settings, config, volumes, see), check_store(settings)]
-    return [*found, *check_baselines(settings, config), check_slack(settings), *check_apprise(settings, config)]
+    yield from check_warehouse(settings, config, volumes, see)
+    yield check_store(settings)
+    yield from check_baselines(settings, config)
+    yield check_slack(settings)
+    yield from check_apprise(settings, config)
 
 
-def exit_of(findings: Sequence[CheckResult]) -> typer.Exit | None:
-    """The exit of a check, and on standard error what to correct; None where nothing is wrong."""
+def end_where_wrong(findings: Sequence[CheckResult]) -> None:
+    """Say on standard error what to correct. Raises typer.Exit where anything is wrong."""
     wrong = [each for each in findings if each.state in ("failed", "wrong")]
-    if not wrong:
-        return None
-    names = ", ".join(each.what for each in wrong)
-    cli.warn(f"next: correct what failed ({names}, above), then: calmon check")
-    return typer.Exit(cli.USAGE if any(each.state == "wrong" for each in wrong) else cli.FAILED)
+    if wrong:
+        names = ", ".join(each.what for each in wrong)
+        cli.warn(f"next: correct what failed ({names}, above), then: calmon check")
+        raise typer.Exit(cli.USAGE if any(each.state == "wrong" for each in wrong) else cli.FAILED)
 
 
-def _remarks(rule: Rule, config: Config) -> Iterator[str]:
-    """What a rule does not do as written, in one sentence each: it has no effect, or needs more rows."""
-    notes = (never_fires(rule), clean(matches_nothing(rule, config), 200), raised_rows(rule, config.evaluation))
-    yield from filter(None, notes)
-
-
-def check_schedules(config: Config, paths: Sequence[Path]) -> list[CheckResult]:
+def check_schedules(config: Config, paths: Sequence[Path]) -> Iterator[CheckResult]:
     """Whether each schedule of the deployments is in its time zone: most in the one of alerts.yaml."""
     there = [path for path in paths if path.is_file()]
     if not there:
         names = " and no ".join(map(str, paths))
-        return [CheckResult("schedules", "note", f"no {names} here: nothing to compare the time zone with")]
-    return [result for path in there for result in _check_zone(config, path)]
+        yield CheckResult("schedules", "note", f"no {names} here: nothing to compare the time zone with")
+    for path in there:
+        wrong = [*_wrong_zones(config, path)]
+        yield from (CheckResult("schedules", "wrong", text) for text in wrong)
+        if not wrong:
+            yield CheckResult("schedules", "ok", f"{path} and alerts.yaml agree on {config.timezone}")
 
 
-def _check_zone(config: Config, path: Path) -> list[CheckResult]:
+def _wrong_zones(config: Config, path: Path) -> Iterator[str]:
     deployments = (yaml.safe_load(path.read_text("utf-8")) or {}).get("deployments") or []
     scheduled = [(d, s) for d in deployments for s in d.get("schedules") or [] if "timezone" in s]
     hourly = [(d, s) for d, s in scheduled if zone_of(str(s.get("cron")), "") == "UTC"]
     wrong = sorted({s["timezone"] for d, s in scheduled if (d, s) not in hourly} - {config.timezone})
-    found = []
     if wrong:
-        text = f"{path} runs in {', '.join(wrong)} but alerts.yaml says {config.timezone}: make them the same"
-        found.append(CheckResult("schedules", "wrong", text))
+        yield f"{path} runs in {', '.join(wrong)} but alerts.yaml says {config.timezone}: make them the same"
     if silent := sorted({str(d.get("name")) for d, s in hourly if s["timezone"] != "UTC"}):
-        text = f"{path}: {', '.join(silent)} would be silent in the hour that clocks repeat: write timezone: UTC there"
-        found.append(CheckResult("schedules", "wrong", text))
-    return found or [CheckResult("schedules", "ok", f"{path} and alerts.yaml agree on {config.timezone}")]
+        yield f"{path}: {', '.join(silent)} would be silent in the hour that clocks repeat: write timezone: UTC there"
 
 
 def check_warehouse(
     settings: Settings, config: Config, volumes: list[Volume] | None, see: float | None = None
-) -> list[CheckResult]:
+) -> Iterator[CheckResult]:
     """Every relation with its problems; what rules can show of its labels is added to ``volumes``."""
     try:
         with open_warehouse(settings, config) as warehouse:
             warehouse.ping()
             seen: dict[str, frozenset[str]] = {}
-            found = [
-                result
-                for name in config.sources
-                for result in _check_source(warehouse, name, config, volumes, seen, see)
-            ]
-            unseen = [CheckResult(who, "note", text) for who, text in unseen_labels(config, seen)]
-            return [*found, *unseen, *_check_role(warehouse)]
+            for name in config.sources:
+                yield from _check_source(warehouse, name, config, volumes, seen, see)
+            yield from (CheckResult(who, "note", text) for who, text in unseen_labels(config, seen))
+            yield from _check_role(warehouse)
     except WrongWarehouseAddress as error:
-        return [CheckResult("warehouse", "wrong", str(error))]
+        yield CheckResult("warehouse", "wrong", str(error))
     except (WarehouseFailed, RelationError) as error:
-        return [CheckResult("warehouse", "failed", str(error))]
-
-
-def _check_relation(warehouse: Warehouse, name: str, config: Config) -> CheckResult:
-    source = config.sources[name]
-    text = "\n".join(f"{p.message}: {p.remedy}" for p in warehouse.check(name, source))
-    found = CheckResult(f"source {name}", "ok", f"{without_secrets(source.relation)} can be read")
-    return replace(found, state="failed", text=without_secrets(text)) if text else found
+        yield CheckResult("warehouse", "failed", str(error))
 
 
 def _check_source(
@@ -217,36 +195,35 @@ def _check_source(
     volumes: list[Volume] | None,
     seen: dict[str, frozenset[str]],
     see: float | None,
-) -> list[CheckResult]:
+) -> Iterator[CheckResult]:
     """Whether a relation can be read, what its data look like, and where they contradict the configuration.
 
     The labels of the last ready week are added to ``seen``.
     """
-    checked = _check_relation(warehouse, name, config)
-    if checked.state != "ok":
-        return [checked]
-    source, now = config.sources[name], utc_now()
+    source, now, who = config.sources[name], utc_now(), f"source {name}"
+    problems = "\n".join(f"{p.message}: {p.remedy}" for p in warehouse.check(name, source))
+    if problems:
+        yield CheckResult(who, "failed", without_secrets(problems))
+        return
+    can_be_read = f"{without_secrets(source.relation)} can be read"
     window = last_ready("weekly", now, config.zone)
     try:
         reading = warehouse.read(name, source, window, now=now, whole=False)
         found = describe(warehouse, name, source, reading)
         advice = () if volumes is None else _volume(warehouse, name, config, found.survey, volumes, see)
     except (WarehouseFailed, RelationError) as error:
-        return [checked, CheckResult(f"source {name}", "failed", str(error))]
+        yield CheckResult(who, "ok", can_be_read)
+        yield CheckResult(who, "failed", str(error))
+        return
     if reading.labels:  # an empty week says nothing of labels, nor does a source of numbers
         seen[name] = frozenset(reading.labels) | {cell.label for cell in reading.rejected if cell.label is not None}
     unfit = not_judged(reading, source, config.evaluation.max_rejected)
-    return [
-        replace(checked, text=f"{checked.text}: {found.data}"),
-        CheckResult(f"{name}, {window.name}", "ok", found.window),
-        *(
-            [CheckResult(f"{name}, {window.name}", "note", f"as far as can be said without a baseline, {unfit}")]
-            if unfit
-            else []
-        ),
-        *(CheckResult(f"source {name}", "note", doubt) for doubt in found.doubts),
-        *(CheckResult(f"volume of {name}", "note", remark) for remark in advice),
-    ]
+    yield CheckResult(who, "ok", f"{can_be_read}: {found.data}")
+    yield CheckResult(f"{name}, {window.name}", "ok", found.window)
+    if unfit:
+        yield CheckResult(f"{name}, {window.name}", "note", f"as far as can be said without a baseline, {unfit}")
+    yield from _notes(who, found.doubts)
+    yield from _notes(f"volume of {name}", advice)
 
 
 def _volume(
@@ -298,21 +275,20 @@ def check_store(settings: Settings) -> CheckResult:
         return CheckResult("store", "failed", str(error))
 
 
-def check_baselines(settings: Settings, config: Config) -> list[CheckResult]:
+def check_baselines(settings: Settings, config: Config) -> Iterator[CheckResult]:
     """Notes on baselines that were pinned under other settings of their source, or of a source that is gone."""
     try:
         with Store.from_url(settings.store_url.get_secret_value(), create=False) as store:
             newest = {name: store.latest_baselines(name) for name in config.sources}
             known = {switch.source for switch in store.switches()} | set(store.pinned_sources())
     except (WrongStoreAddress, HistoryError):
-        return []  # check_store says so
-    found = [CheckResult(f"source {name}", "note", _gone(name)) for name in sorted(known - set(config.sources))]
+        return  # check_store says so
+    for name in sorted(known - set(config.sources)):
+        yield CheckResult(f"source {name}", "note", _gone(name))
     for name, source in config.sources.items():
-        references = at_present_threshold(
-            references_under(newest[name], settings_of(source)), source, config.evaluation
-        )
-        found += [CheckResult(f"source {name}", "note", text) for text in _about_baselines(name, references)]
-    return found
+        references = references_under(newest[name], settings_of(source))
+        compared = at_present_threshold(references, source, config.evaluation)
+        yield from _notes(f"source {name}", _about_baselines(name, compared))
 
 
 def _gone(source: str) -> str:
@@ -358,17 +334,16 @@ def check_slack(settings: Settings) -> CheckResult:
     return CheckResult("Slack", "ok", f"{answer.user} of {answer.team}")
 
 
-def check_apprise(settings: Settings, config: Config) -> list[CheckResult]:
+def check_apprise(settings: Settings, config: Config) -> Iterator[CheckResult]:
     """Whether every receiver beside Slack that a route names has an address that Apprise understands."""
     sender = apprise_of(settings)
     named = dict.fromkeys(route.apprise for route in config.routes if route.apprise is not None)
     missing = [name for name in named if sender is None or name not in sender.names]
     if missing:
-        return [CheckResult("Apprise", "failed", f"a route names {', '.join(missing)}, which CALMON_APPRISE has not")]
-    if sender is None:
-        return []
-    answer = sender.check()
-    return [CheckResult("Apprise", "ok" if answer.ok else "failed", answer.problem or answer.user)]
+        yield CheckResult("Apprise", "failed", f"a route names {', '.join(missing)}, which CALMON_APPRISE has not")
+    elif sender is not None:
+        answer = sender.check()
+        yield CheckResult("Apprise", "ok" if answer.ok else "failed", answer.problem or answer.user)
 
 
 def print_findings(findings: Sequence[CheckResult]) -> None:

@@ -13,6 +13,7 @@ from monitor.alerting.health.look import automation_line, observed
 from monitor.cli import common as cli
 from monitor.context import utc_now
 from monitor.core.records import Severity
+from monitor.report.csv_table import Table
 
 _MARKS: dict[Severity, str] = {"critical": "red", "warning": "yellow", "info": "cyan"}
 NOT_CHECKED = ("warehouse", "Slack")
@@ -42,7 +43,7 @@ def health(
     bad = [each for each in found if each.is_unhealthy or (strict and each.severity == "warning")]
     automation = automation_line(records, now)
     if json_output:
-        rows = [{"reason": f.reason, "severity": f.severity, "text": f.text, "do_now": f.do_now} for f in found]
+        rows = Table.of(found, "reason", "severity", "text", "do_now").documents
         state = {"healthy": not bad, "ever_run": records.since is not None, "automation": automation, "findings": rows}
         cli.print_json(state | {"as_of": now, "not_checked": NOT_CHECKED})
     else:

@@ -15,9 +15,10 @@ from monitor.cli import common as cli
 from monitor.config.durations import next_morning, parse_duration
 from monitor.config.model import Config, Route
 from monitor.context import Monitor
-from monitor.core.records import Delivery, Incident, IncidentEvent, Severity, receiver_name
+from monitor.core.records import Delivery, Incident, Severity, receiver_name
 from monitor.core.wording import moment
 from monitor.operations import incident_actions
+from monitor.report.csv_table import Table
 from monitor.story.gather import Teller
 from monitor.story.incident import event_words, state_words
 from monitor.story.label import LabelStory, story_lines
@@ -27,9 +28,6 @@ incidents_app = typer.Typer(
 )
 cli.app.add_typer(incidents_app, name="incidents")
 
-_OPENED = ("id", "kind", "source", "label", "severity", "state", "opened_window", "opened_at", "window")
-_HELD = ("acknowledged_by", "acknowledged_at", "silenced_by", "silenced_until")
-_SINCE = ("resolved_window", "resolved_by", *_HELD, "reopened")
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="The incident's id, or how it begins.")]
 
 
@@ -45,7 +43,7 @@ def list_command(
             known = [*store.unresolved_incidents(), *store.unresolved_incidents(of_monitor=True)]
     found = sorted(known, key=lambda i: i.opened_at, reverse=True)
     if json_output:
-        cli.print_json([_row(incident) for incident in found])
+        cli.print_json(_rows(found))
         return
     rows = [(i.id[:8], i.severity, i.name, i.reasons_words, i.opened_window, i.window, state_words(i)) for i in found]
     head = ("id", "severity", "label", "what", "opened in", "newest", "state")
@@ -65,8 +63,8 @@ def show_command(id: IdArgument, json_output: cli.JsonFlag = False) -> None:
         posts = store.delivery_roots(messages_of(opened.config, incident)).values()
     message = ", ".join(dict.fromkeys(map(delivery_words, posts))) or "no route took it"
     if json_output:
-        found = _row(incident) | {"message": message, "events": [_event(each) for each in events]}
-        cli.print_json(found)
+        told = Table.of(events, "at", "kind", "reason", "actor", "window", "why=detail.why").documents
+        cli.print_json(_rows([incident])[0] | {"message": message, "events": told})
         return
     cli.out.print(*cli.cells(*_shown(incident, story, message)), sep="\n")
     rows = [(moment(e.at), e.kind.replace("_", " "), e.window, e.actor, event_words(e)) for e in events]
@@ -218,12 +216,10 @@ def _routes(config: Config, severity: str | None) -> list[tuple[Severity, Route]
     return found
 
 
-def _row(incident: Incident) -> dict[str, Any]:
-    row = {name: getattr(incident, name) for name in _OPENED}
-    row |= {"reason": ", ".join(incident.reasons), "rules": list(incident.rules), "labels": list(incident.labels)}
-    return row | {name: getattr(incident, name) for name in _SINCE}
-
-
-def _event(event: IncidentEvent) -> dict[str, Any]:
-    about = {"at": event.at, "kind": event.kind, "reason": event.reason, "actor": event.actor}
-    return about | {"window": event.window, "why": event.detail.get("why")}
+def _rows(incidents: Sequence[Incident]) -> list[dict[str, Any]]:
+    rows = Table.of(
+        incidents, "id", "kind", "source", "label", "severity", "state", "opened_window", "opened_at", "window",
+        "reason=reasons", "rules", "labels", "resolved_window", "resolved_by", "acknowledged_by", "acknowledged_at",
+        "silenced_by", "silenced_until", "reopened",
+    ).documents  # fmt: skip
+    return [row | {"reason": ", ".join(row["reason"])} for row in rows]

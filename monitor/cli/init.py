@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from monitor.cli import common as cli
-from monitor.cli.checks import CheckResult, check_places, exit_of, print_findings
+from monitor.cli.checks import CheckResult, check_places, end_where_wrong, print_findings
 from monitor.cli.demo import FOLDER
 from monitor.config.environment import database_address
 from monitor.config.load import parse_config
@@ -133,11 +133,9 @@ def init(
     if begun.typical is not None:
         _print_sight(begun.config, begun.typical, begun.visible)
     settings = _write(config_path, begun.text, address)
-    findings = check_places(settings, begun.config, None)
+    findings = [*check_places(settings, begun.config, None)]
     _show_findings(findings)
-    failed = exit_of(findings)
-    if failed is not None:
-        raise failed
+    end_where_wrong(findings)
     _next(settings, begun.weeks)
 
 

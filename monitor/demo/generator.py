@@ -66,24 +66,6 @@ class DemoSummary:
     rows: Mapping[str, int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Items:
-    """The items predicted in one week; arrays of shape (n,), or (n, labels).
-
-    ``hour`` is when an item came, in hours since the week began; ``root`` the position of the first
-    item of its thread, itself for most.
-    """
-
-    hour: Floats
-    delay: Floats
-    root: Ints
-    channel: Ints
-    language: Ints
-    body_length: Floats
-    score: Floats
-    actual: npt.NDArray[np.bool_]
-
-
 def write_demo(path: Path, end: Window, *, seed: int = SEED, progress: Progress | None = None) -> DemoSummary:
     """Write the tables ``tickets`` and ``mail`` for the 26 weeks of which ``end`` is the last.
 
@@ -143,47 +125,40 @@ def _insert(connection: duckdb.DuckDBPyConnection, source: str, frame: pd.DataFr
 def _rows(source: str, week: int, start: datetime, rng: Rng) -> pd.DataFrame:
     """The rows of the items predicted in one week: one for each item and label, as numbers and codes."""
     spec = SOURCES[source]
-    items = _items(source, week, rng)
-    labels = len(spec.labels)
-    first = week * spec.items * 2  # the second half of a week's numbers is for its malformed rows
+    n, labels = spec.items, len(spec.labels)
+    # keep this order: each draws from the generator
+    hour = np.sort(np.interp(rng.random(n), ARRIVED, np.arange(len(ARRIVED))))
+    root, fate = _threads(n, rng)
+    channel = rng.choice(len(spec.channels), n, p=list(spec.channels.values()))
+    scores = _scores(spec, _candidates(spec, n, rng)[fate], rng)
+    luck = rng.random(scores.shape)[fate]
+    delay = np.clip(DELAY_MEDIAN * np.exp(DELAY_SIGMA * rng.standard_normal(n)), *DELAY_RANGE)
+    language = rng.choice(len(LANGUAGES), n, p=LANGUAGE_SHARES_LATE if week >= NEW_MARKET_WEEK else LANGUAGE_SHARES)
+    length = _body_lengths(spec, channel, rng)
+    actual = luck < _true_probabilities(source, week, scores, channel)
+
+    first = week * n * 2  # the second half of a week's numbers is for its malformed rows
     began = pd.Timestamp(start) + pd.Timedelta(weeks=week - 1)
-    predicted_at = began + pd.to_timedelta((items.hour * 3600).round(), unit="s")
-    resolved_at = began + pd.to_timedelta(((items.hour + items.delay) * 3600).round(), unit="s")
-    score = items.score.ravel()
+    predicted_at = began + pd.to_timedelta((hour * 3600).round(), unit="s")
+    resolved_at = began + pd.to_timedelta(((hour + delay) * 3600).round(), unit="s")
+    score = scores.ravel()
     return pd.DataFrame(
         {
-            "item": np.repeat(first + np.arange(spec.items), labels),
-            "label": np.tile(np.arange(labels), spec.items),
+            "item": np.repeat(first + np.arange(n), labels),
+            "label": np.tile(np.arange(labels), n),
             "score": score,
             "not_a_number": False,  # DuckDB reads a NaN of pandas as NULL
-            "actual": pd.array(items.actual.ravel().astype(np.int64), dtype="Int64"),
+            "actual": pd.array(actual.ravel().astype(np.int64), dtype="Int64"),
             "predicted": (score >= PREDICTED_FROM).astype(np.int64),
             "resolved_at": resolved_at.repeat(labels),
             "predicted_at": predicted_at.repeat(labels),
             "model_version": pd.Categorical([model_version(week)] * len(score)),
-            "thread": np.repeat(first + items.root, labels),
-            "channel": np.repeat(items.channel, labels),
-            "language": np.repeat(items.language, labels),
-            "body_length": pd.array(np.repeat(items.body_length, labels), dtype="Float64"),
+            "thread": np.repeat(first + root, labels),
+            "channel": np.repeat(channel, labels),
+            "language": np.repeat(language, labels),
+            "body_length": pd.array(np.repeat(length, labels), dtype="Float64"),
         }
     )
-
-
-def _items(source: str, week: int, rng: Rng) -> _Items:
-    spec = SOURCES[source]
-    n = spec.items
-    hour = np.sort(np.interp(rng.random(n), ARRIVED, np.arange(len(ARRIVED))))
-    root, fate = _threads(n, rng)
-    channel = rng.choice(len(spec.channels), n, p=list(spec.channels.values()))
-    score = _scores(spec, _candidates(spec, n, rng)[fate], rng)
-    luck = rng.random(score.shape)[fate]
-    language_shares = LANGUAGE_SHARES_LATE if week >= NEW_MARKET_WEEK else LANGUAGE_SHARES
-    # keep this order: each draws from the generator
-    delay = np.clip(DELAY_MEDIAN * np.exp(DELAY_SIGMA * rng.standard_normal(n)), *DELAY_RANGE)
-    language = rng.choice(len(LANGUAGES), n, p=language_shares)
-    length = _body_lengths(spec, channel, rng)
-    actual = luck < _true_probabilities(source, week, score, channel)
-    return _Items(hour, delay, root, channel, language, length, score, actual)
 
 
 def _threads(n: int, rng: Rng) -> tuple[Ints, Ints]:

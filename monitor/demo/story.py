@@ -29,9 +29,7 @@ from monitor.core.records import Refused, Window, WrongRequest
 from monitor.core.wording import percent
 from monitor.demo.generator import DemoSummary, write_demo
 from monitor.demo.population import BASELINE_WEEKS, PLANTED, WEEKS
-from monitor.evaluation.safe_scores import floor_of, margin_of
-from monitor.inference.selective import lowest_safe
-from monitor.metrics.selective import looked_at
+from monitor.evaluation.safe_scores import kept_from
 from monitor.operations.audit import plan as plan_audit
 from monitor.operations.change_switch import change_switch, known_labels
 from monitor.operations.open import open_monitor
@@ -136,7 +134,9 @@ def tell(
             monitor = at(opened, plan.last.start)
             for first, last in progress.track([plan.baseline], description="pinning the baseline"):
                 pin_weeks(monitor, first, last)
-                turn_on(monitor)
+                for source in monitor.config.sources:  # as an operator does who has pinned a baseline
+                    for label in known_labels(monitor, source):
+                        change_switch(monitor, source, label, enable=True, by="demo", reason="start of the demo")
             for window in progress.track(plan.backfilled, description="backfill"):
                 judge(monitor, window, "never")
             monitor = at(opened, plan.due)
@@ -148,14 +148,6 @@ def tell(
 def at(monitor: Monitor, time: datetime) -> Monitor:
     """The same monitor at another time, and without a heartbeat, which is for real runs."""
     return replace(monitor, clock=lambda: time, settings=monitor.settings.model_copy(update={"heartbeat_url": None}))
-
-
-def turn_on(monitor: Monitor) -> int:
-    """Turn automation on for every label, as an operator does who has pinned a baseline; returns how many labels."""
-    labels = [(s, label) for s in monitor.config.sources for label in known_labels(monitor, s)]
-    for source, label in labels:
-        change_switch(monitor, source, label, enable=True, by="demo", reason="start of the demo")
-    return len(labels)
 
 
 def ending(monitor: Monitor, plan: DemoPlan, result: Run, data: DemoSummary) -> RenderableType:
@@ -197,13 +189,13 @@ def _of_one_that_is_fine(monitor: Monitor, window: Window) -> str:
     audit = next((each for each in planned if each.label == label), None)
     if audit is None:
         return ""
-    at, floor = monitor.config.sources[source].automate_from(label), floor_of(monitor.config, source, label)
-    point = lowest_safe(looked_at(reading.labels[label]), floor=floor, margin=margin_of(monitor.config, source, label))
+    found = kept_from(reading.labels[label], monitor.config, source, label)
+    point = found.safe
     safe = "From no score on is it shown to keep its promise"
     if point.threshold is not None:
         safe = f"From {point.threshold:g} on ({percent(point.accuracy)} right) it is shown to keep its promise"
     return (
-        f"{label} is fine. {safe}; it acts from {at:g}.\n"
+        f"{label} is fine. {safe}; it acts from {found.automate_at:g}.\n"
         f"Where truths stayed away, people would check {audit.checks:,} of {audit.acted:,} items a week that act, to "
         f"see a fall of {100 * FALL:g} points within 4 weeks.\n"
     )

@@ -20,7 +20,6 @@ from monitor.context import ActMode, Monitor
 from monitor.core.diagnoses import Diagnosis
 from monitor.core.records import (
     Action,
-    ActionKind,
     Incident,
     IncidentReason,
     RuleEvidence,
@@ -54,15 +53,15 @@ def refusals_of(monitor: Monitor, window: Window, names: Sequence[str], mode: Ac
     return refusals
 
 
-def with_actions(evaluated: Sequence[Evaluated]) -> list[Verdict]:
-    """The verdicts that ask for an action."""
-    return [v for part in evaluated for v in part.verdicts if v.actions]
-
-
 def refused(evaluated: Sequence[Evaluated], state: str) -> list[Action]:
     """Every action that verdicts ask for, none of them done; ``state`` says why."""
     return _distinct(
-        [Action(kind, v.subject.source, v.subject.label, state) for v in with_actions(evaluated) for kind in v.actions]
+        [
+            Action(kind, v.subject.source, v.subject.label, state)
+            for part in evaluated
+            for v in part.verdicts
+            for kind in v.actions
+        ]
     )
 
 
@@ -75,7 +74,9 @@ def act(
     *,
     requested: bool = False,
 ) -> list[Action]:
-    """Change switches by the verdicts, then open, continue or resolve incidents by the diagnoses.
+    """Change switches by the verdicts, then open, continue or resolve incidents by the diagnoses; returns the actions.
+
+    A state of "" is that of the message of the incident, which is sent later.
 
     ``requested`` is ``--act``: the switch then takes an older window as evidence too. ``refusals`` are those of
     :func:`refusals_of`. A window that may not act changes no switch, but its outcomes are stored as evidence: they may
@@ -84,39 +85,21 @@ def act(
     allowed = [part for part in evaluated if not refusals[part.source]]
     for part in evaluated:
         if refusals[part.source]:
-            take_evidence(monitor, part)
+            take_evidence(monitor, part, judges=False)
     states = {key: state for part in allowed for key, state in switch_source(monitor, window, part, requested).items()}
     names = {part.source for part in allowed}
     incidents = _incidents(monitor, allowed, [each for each in diagnoses if each.source in names])
     explained = {d.source: f"told with {clean(d.notes.explained_by[0])}" for d in diagnoses if d.notes.explained_by}
-    return [
-        _action(verdict, kind, refusals[verdict.subject.source], states, incidents, explained)
-        for verdict in with_actions(evaluated)
-        for kind in verdict.actions
-    ]
-
-
-def take_evidence(monitor: Monitor, part: Evaluated) -> None:
-    """Store the outcomes of a window that may change no switch: they may be the last evaluated ones of a rule."""
-    _take_evidence(monitor, part.source, _by_label(monitor, part), judges=False)
-
-
-def _action(
-    verdict: Verdict,
-    kind: ActionKind,
-    refusal: str,
-    states: Mapping[Key, str],
-    incidents: Mapping[Key, Incident],
-    explained: Mapping[str, str],
-) -> Action:
-    """An action with its result; "": that of the message of the incident, which is sent later."""
-    source, label = verdict.subject.source, verdict.subject.label
-    if refusal:
-        return Action(kind, source, label, refusal)
-    if kind == "slack":
-        is_told = label is None and (source, label) not in incidents
-        return Action(kind, source, label, explained.get(source, "") if is_told else "")
-    return Action(kind, source, label, states.get((source, label), "nothing to change"))
+    actions = []
+    for kind, subject in ((kind, v.subject) for part in evaluated for v in part.verdicts for kind in v.actions):
+        source, label = subject.source, subject.label
+        state = refusals[source]
+        if not state and kind != "slack":
+            state = states.get((source, label), "nothing to change")
+        elif not state and label is None and (source, label) not in incidents:
+            state = explained.get(source, "")
+        actions.append(Action(kind, source, label, state))
+    return actions
 
 
 def switch_source(monitor: Monitor, window: Window, part: Evaluated, requested: bool) -> dict[Key, str]:
@@ -125,21 +108,17 @@ def switch_source(monitor: Monitor, window: Window, part: Evaluated, requested: 
     Only a rule of ``scope: source`` changes the source's own switch. If a source cannot be read and none of its labels
     is known, each rule has one verdict, which is about no label.
     """
-    by_label = _by_label(monitor, part)
-    known, begun = _take_evidence(monitor, part.source, by_label), monitor.store.run_of(window, part.source)
+    by_label, known = _by_label(monitor, part), take_evidence(monitor, part)
+    begun = monitor.store.run_of(window, part.source)
     again = begun is not None and begun["attempts"] > 1
     switches = {each.label: each for each in monitor.store.switches() if each.source == part.source}
-
-    def evidence(label: str | None) -> Evidence:
-        found = evidence_of(window, by_label[label], requested, known[label])
-        return replace(found, again=again, zone=monitor.config.zone)
-
-    return {
-        (part.source, label): _switch_label(
-            monitor, evidence(label), switches.get(label, SwitchState(part.source, label))
-        )
-        for label in by_label
-    }
+    done = {}
+    for label, verdicts in by_label.items():
+        found = evidence_of(window, verdicts, requested, known[label])
+        evidence = replace(found, again=again, zone=monitor.config.zone)
+        before = switches.get(label, SwitchState(part.source, label))
+        done[part.source, label] = _switch_label(monitor, evidence, before)
+    return done
 
 
 def _by_label(monitor: Monitor, part: Evaluated) -> dict[str | None, list[Verdict]]:
@@ -153,14 +132,16 @@ def _by_label(monitor: Monitor, part: Evaluated) -> dict[str | None, list[Verdic
     return by_label
 
 
-def _take_evidence(
-    monitor: Monitor, source: str, by_label: Mapping[str | None, Sequence[Verdict]], *, judges: bool = True
+def take_evidence(
+    monitor: Monitor, part: Evaluated, *, judges: bool = True
 ) -> dict[str | None, tuple[RuleEvidence, ...]]:
-    """Add these verdicts to the stored evidence on each label, before any switch changes; returns that evidence.
+    """Add the verdicts of a source to the stored evidence on each label, before any switch changes; returns it.
 
     A rule that is no longer in alerts.yaml does not count, although its row stays. Without ``judges`` (a backfill, or
-    an older window) only outcomes are added: ``judged_until``, which limits leases, does not change.
+    an older window, which may change no switch) only outcomes are added, since they may be the last evaluated ones of a
+    rule: ``judged_until``, which limits leases, does not change.
     """
+    source, by_label = part.source, _by_label(monitor, part)
     for _ in range(CONFLICT_RETRIES):
         stored = {(each.label, each.rule): each for each in monitor.store.evidence(source)}
         states = {each.label: each for each in monitor.store.switches() if each.source == source}

@@ -124,10 +124,12 @@ def collect(
     found = []
     for name in names:
         progress(f"reading {name}")
-        with monitor.warehouse.kept_open():
-            done = (ahead or {}).get(name)
-            one = collect_one(monitor, window, name, done, store=store, reread=reread, fewer_rows=fewer_rows)
-            found.append(one)
+        source, done = SourceWindows(monitor, name, store), (ahead or {}).get(name)
+        try:
+            with monitor.warehouse.kept_open():
+                found.append(source.collected(window, done, reread=reread, fewer_rows=fewer_rows))
+        except (RelationError, WarehouseFailed) as error:
+            found.append(source.not_read(window, error))
     failed = [f"{c.data.name}: {why}" for c in found if not c.timed_out for why in _unanswered(c.data)]
     if failed and try_again:
         raise WarehouseFailed(failed[0])
@@ -141,18 +143,6 @@ def _unanswered(data: SourceData) -> Iterator[str]:
     for part in parts_not_read(data.quality).values():
         if part.examples[0]["problem"] == Reason.WAREHOUSE_FAILED:
             yield str(part.examples[0]["why"])
-
-
-def collect_one(
-    monitor: Monitor, window: Window, name: str, done: WindowRead | None = None, *, store: bool, reread: bool,
-    fewer_rows: bool = False,
-) -> Collected:  # fmt: skip
-    """Read one source for one window; ``done`` is a reading that exists already and is not repeated."""
-    source = SourceWindows(monitor, name, store)
-    try:
-        return source.collected(window, done, reread=reread, fewer_rows=fewer_rows)
-    except (RelationError, WarehouseFailed) as error:
-        return source.not_read(window, error)
 
 
 @dataclass(frozen=True)
@@ -233,7 +223,9 @@ class SourceWindows:
         reading = replace(reading, quality=_noted(reading.quality, deleted))
         counts = with_whole(reading)
         kept = self._stored(reading, counts)
-        kept = replace(kept, rejected=self._rejected_in(kept), last_read=_to_remember(reading, known))
+        # else its own rows say it, if a later reading has fewer
+        last_read = known if known is not None and 2 * reading.rows < known.rows else None
+        kept = replace(kept, rejected=self._rejected_in(kept), last_read=last_read)
         self._save(window, kept)
         return reading, replace(counts, rejected=kept.rejected)
 
@@ -249,8 +241,11 @@ class SourceWindows:
         before = self._earlier(window, deleted, reread=reread and not read_again)
         kept = self.kept(window)
         gone = None if fewer_rows else self.measured_before(window, reading, kept)
-        if kept is not None and gone is not None:
-            reading, counts = self._as_it_was(window, reading, kept, gone, deleted)
+        if kept is not None and gone is not None:  # what was measured of it stays
+            counts, kept = self._counts_of(window, kept), replace(kept, quality=_noted(kept.quality, [gone]))
+            self._save(window, kept)
+            self._note_gone(window, kept, reading)
+            reading = replace(reading, quality=_noted(kept.quality, deleted), rows=kept.rows, segments={})
         else:
             reading, counts = self.read(window, reading, before=kept, deleted=deleted)
         data = self._data(window, reading, counts, known, before)
@@ -272,16 +267,6 @@ class SourceWindows:
             return None
         gone = self._deleted(window, reading, kept)
         return gone if self.monitor.store.judged(window.schedule, window.start, self.name) else None
-
-    def _as_it_was(
-        self, window: Window, reading: Reading, kept: StoredReading, gone: RejectedRows, deleted: list[RejectedRows]
-    ) -> tuple[Reading, WindowCounts]:
-        """What was measured of a window, with the note that rows of it are gone."""
-        counts = self._counts_of(window, kept)
-        kept = replace(kept, quality=_noted(kept.quality, [gone]))
-        self._save(window, kept)
-        self._note_gone(window, kept, reading)
-        return replace(reading, quality=_noted(kept.quality, deleted), rows=kept.rows, segments={}), counts
 
     def _data(
         self, window: Window, reading: Reading, counts: WindowCounts, known: ByWindow, before: Sequence[WindowCounts]
@@ -527,15 +512,13 @@ def enabled_by_operators(
 
 
 def _with_notes_of(reading: Reading, before: StoredReading, now: Settings, *, judges: bool) -> Reading:
-    """The reading, with what must be said beside it of the one before."""
-    noted = () if judges else _parts_noted(reading, before)
+    """The reading, with what must be said beside it of the one before.
+
+    Where the window is not judged again, its verdicts are still those of then, when a part could not be read.
+    """
+    failed, failed_now = parts_not_read(() if judges else before.quality), parts_not_read(reading.quality)
+    noted = [each for part, each in failed.items() if part not in failed_now]
     return replace(reading, quality=(*reading.quality, *noted, *_gone(reading, before, now)))
-
-
-def _parts_noted(reading: Reading, before: StoredReading) -> Iterator[RejectedRows]:
-    """The parts that could not be read when the window was judged: its verdicts are still those of then."""
-    failed_now = parts_not_read(reading.quality)
-    return (each for part, each in parts_not_read(before.quality).items() if part not in failed_now)
 
 
 def _gone(reading: Reading, before: StoredReading, now: Settings) -> Iterator[RejectedRows]:
@@ -557,11 +540,6 @@ def _most_rows_of(before: StoredReading) -> LastRead:
     """What was read of a window so far: by this reading, or before it, where it failed or rejected most rows."""
     own = LastRead(max(before.rows, rows_before(before.quality)), before.settings)
     return max(before.last_read or own, own, key=lambda each: each.rows)
-
-
-def _to_remember(reading: Reading, known: LastRead | None) -> LastRead | None:
-    """What must be stored with a reading so that a later one can say that rows are gone; None: its own rows say it."""
-    return known if known is not None and 2 * reading.rows < known.rows else None
 
 
 def with_whole(reading: Reading) -> WindowCounts:
@@ -603,26 +581,18 @@ def feature_shifts(
         return ()
     pinned = {label: baseline.counts for label, baseline in source.data.baselines.items()}
     reference = Window(whole.start, whole.end, f"{whole.first_window}..{whole.last_window}", "weekly")
+    spans = ((window, source.data.current.labels, 1), (reference, pinned, REFERENCE_SAMPLES))
+    samples = []
     try:
         with warehouse.kept_open():
-            now, then = (
-                warehouse.feature_sample(
-                    source.data.name, config, span, limit=size * config.sample_size, at_least=_most_rows(labels)
-                )
-                for span, labels, size in (
-                    (window, source.data.current.labels, 1),
-                    (reference, pinned, REFERENCE_SAMPLES),
-                )
-            )
+            for span, labels, size in spans:
+                items = max((counts.rows for label, counts in labels.items() if label is not None), default=0)
+                limit = size * config.sample_size
+                samples.append(warehouse.feature_sample(source.data.name, config, span, limit=limit, at_least=items))
     except (RelationError, WarehouseFailed) as error:
         # the counts have been read, so labels are judged; the report says what is missing
         return (part_left_out(source.data.name, window, "features", str(error)),)
-    return tuple(feature_drift(source.data.name, window, now, then, html=page))
-
-
-def _most_rows(labels: ByLabel) -> int:
-    """The rows of the largest label: about the number of its items."""
-    return max((counts.rows for label, counts in labels.items() if label is not None), default=0)
+    return tuple(feature_drift(source.data.name, window, *samples, html=page))
 
 
 def report_path(monitor: Monitor, window: Window, source: str) -> Path:

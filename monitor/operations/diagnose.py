@@ -10,7 +10,6 @@ from functools import cache, cached_property
 
 from monitor.automation.as_of import Key, by_switch, time_on
 from monitor.automation.renaming import RENAMES
-from monitor.automation.state import effective
 from monitor.config.counting import settings_of
 from monitor.config.rule_sources import acting_rules
 from monitor.context import Monitor
@@ -29,6 +28,7 @@ from monitor.evaluation.shift.onset import Level, level_of
 from monitor.inference.promised import all_promises_of
 from monitor.inference.sequential import LONGEST
 from monitor.metrics.names import ACCUMULATES
+from monitor.story.gather import Teller
 
 BACK = timedelta(weeks=53)
 """How far back diagnoses are looked at."""
@@ -250,13 +250,7 @@ def _past_window(counts: WindowCounts) -> PastWindow:
 
 def automation_of(monitor: Monitor, diagnoses: Sequence[Diagnosis]) -> tuple[AutomationState, ...]:
     """Whether each label may act alone now: on, off, or limited, which is on except for some scores or segments."""
-    stored, now = monitor.store.stored_switches(), monitor.clock()
-    switches = {(each.source, each.label): each for each in stored.switches}
-    found: list[AutomationState] = []
-    for diagnosis in diagnoses:
-        key = (diagnosis.source, diagnosis.label)
-        own, whole = switches.get(key, SwitchState(*key)), switches.get((diagnosis.source, None))
-        allowed = effective(own, now, whole=whole if diagnosis.label is not None else None, identity=stored.identity)
-        limited = bool(allowed.blocked or allowed.segments)
-        found.append("limited" if allowed.allowed and limited else "on" if allowed.allowed else "off")
-    return tuple(found)
+    switches = {(each.source, each.label): each for each in monitor.store.switches()}
+    states = (switches.get(key, SwitchState(*key)) for key in ((each.source, each.label) for each in diagnoses))
+    teller = Teller.of(monitor)
+    return tuple(teller.switch_now(state).state for state in states)

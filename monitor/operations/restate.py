@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 
 from monitor.context import Monitor
-from monitor.core.records import Reason
+from monitor.core.records import Reason, Window
 from monitor.evaluation.evaluate import Evaluated
 from monitor.operations import act as acting
 from monitor.operations.collect import Collected
@@ -21,15 +20,20 @@ from monitor.operations.diagnose import diagnoses_of
 _NOT_YET = (Reason.NOT_MATURE, Reason.UNRESOLVED_FAILED)
 
 
-def record(monitor: Monitor, evaluated: Sequence[Evaluated]) -> None:
-    """Store the new estimates and verdicts of restated windows; former verdicts stay readable.
+def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> None:
+    """Store estimates and verdicts of a window, before anything acts on them; former verdicts stay readable.
 
-    :func:`act` stores how many truths they are based on. If a run ends before that, the next one restates the windows
-    again.
+    How many truths they are based on is stored apart. If a run ends before that, the next one restates the window.
     """
-    for past in chain.from_iterable(part.restated for part in evaluated):
-        found = (past.estimates, past.verdicts, past.shifts)
-        monitor.store.save_evaluation(past.window, [past.source], *found, monitor.clock())
+    monitor.store.save_evaluation(
+        window,
+        [part.source for part in evaluated],
+        [e for part in evaluated for e in part.estimates],
+        [v for part in evaluated for v in part.verdicts],
+        [s for part in evaluated for s in part.shifts],
+        monitor.clock(),
+        unread=[part.source for part in evaluated if part.problem],
+    )
 
 
 def diagnose(monitor: Monitor, part: Evaluated, source: Collected) -> None:
@@ -45,21 +49,16 @@ def act(monitor: Monitor, evaluated: Sequence[Evaluated], refusals: Mapping[str,
     Then store how many truths each is based on, so that later runs do not restate it again. ``refusals`` are those of
     ``act.refusals_of``.
     """
-    for part in evaluated:
-        for past in () if refusals[part.source] else part.restated:
-            _act_on(monitor, past)
-            monitor.store.save_maturities(past.maturity, monitor.clock())
-
-
-def _act_on(monitor: Monitor, past: Evaluated) -> None:
     waiting_rules = {rule.id for rule in monitor.config.rules if rule.mature is not None}
-    later = monitor.store.judged_after(past.window.schedule, past.source, past.window.start)
-    acts = [
-        v
-        for v in past.verdicts
-        if v.rule in waiting_rules and v.reason not in _NOT_YET and (v.rule, v.subject.label) not in later
-    ]
-    ids = {verdict.id for verdict in acts}
-    corrections = [v for v in past.verdicts if v.id not in ids]
-    acting.take_evidence(monitor, replace(past, verdicts=tuple(corrections)))
-    acting.switch_source(monitor, past.window, replace(past, verdicts=tuple(acts)), requested=False)
+    for past in (past for part in evaluated if not refusals[part.source] for past in part.restated):
+        later = monitor.store.judged_after(past.window.schedule, past.source, past.window.start)
+        acts = [
+            v
+            for v in past.verdicts
+            if v.rule in waiting_rules and v.reason not in _NOT_YET and (v.rule, v.subject.label) not in later
+        ]
+        ids = {verdict.id for verdict in acts}
+        corrections = [v for v in past.verdicts if v.id not in ids]
+        acting.take_evidence(monitor, replace(past, verdicts=tuple(corrections)), judges=False)
+        acting.switch_source(monitor, past.window, replace(past, verdicts=tuple(acts)), requested=False)
+        monitor.store.save_maturities(past.maturity, monitor.clock())

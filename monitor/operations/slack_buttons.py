@@ -21,7 +21,6 @@ from typing import Any, Protocol
 
 from monitor.alerting.slack.blocks import escape
 from monitor.alerting.slack.client import TransportError
-from monitor.automation.state import effective
 from monitor.config.field_types import OPERATOR
 from monitor.config.model import AutomationConfig, Config
 from monitor.config.problems import ConfigProblems
@@ -31,6 +30,7 @@ from monitor.core.wording import clean
 from monitor.history.errors import HistoryError
 from monitor.operations import incident_actions
 from monitor.operations.change_switch import KeyReused, change_switch
+from monitor.story.gather import Teller
 
 SILENCES = {"incident_silence_day": timedelta(days=1), "incident_silence_week": timedelta(weeks=1)}
 ACTIONS = ("incident_ack", *SILENCES, "automation_off", "automation_on")
@@ -370,21 +370,12 @@ class Buttons:
         except (WrongRequest, KeyReused) as error:
             raise PressRefused(PressRefusal.NOT_POSSIBLE, str(error)) from error
         follows = ""
-        try:
-            follows = self._what_follows(incident.source, incident.label)
+        try:  # until when, and why it does not act all the same, as where its source is off
+            state = self._monitor.store.switch(incident.source, incident.label)
+            follows = f". {Teller.of(self._monitor).switch_now(state, against=state.verdict is not None).words}"
         except Exception:  # the switch has changed, so the answer must not report a failure
             log.exception("automation was changed; what follows is not known")
-        return f"automation of {Subject(incident.source, incident.label).name}: {done}{follows}"
-
-    def _what_follows(self, source: str, label: str | None) -> str:
-        """Of a label that is on: until when, and why it does not act all the same, as where its source is off."""
-        store, now = self._monitor.store, self._monitor.clock()
-        state, whole = store.switch(source, label), None if label is None else store.switch(source, None)
-        if state.state != "on" or state.lease_until is None:
-            return ""
-        until = f"; without a good evaluation it ends {state.lease_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-        found = effective(state, now, whole=whole, identity=store.identity())
-        return until if found.allowed else f"{until}. It does not act yet: {found.detail}"
+        return f"automation of {Subject(incident.source, incident.label).name}: {done}{follows if enable else ''}"
 
     def _automation(self) -> AutomationConfig:
         try:

@@ -1,4 +1,4 @@
-"""Tables for other programs, and the one way in which they become CSV."""
+"""Tables for other programs, and the one way in which they become CSV or JSON."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ class Table:
         named = [(name, path or name) for name, _, path in (column.partition("=") for column in columns)]
         rows = [[_at(record, path) for _, path in named] for record in records]
         return cls(tuple(name for name, _ in named), rows)
+
+    @property
+    def documents(self) -> list[dict[str, Any]]:
+        """Each row with its names, as JSON has it."""
+        return [dict(zip(self.head, row, strict=True)) for row in self.rows]
 
 
 def _at(record: Any, path: str) -> object:

@@ -24,7 +24,8 @@ from monitor.evaluation.evaluate import Evaluated
 from monitor.history.readings import StoredReading
 from monitor.operations import act, incident_actions
 from monitor.operations.diagnose import diagnoses_of
-from monitor.run import deliver, record
+from monitor.operations.restate import record
+from monitor.run import deliver
 from tests.fakes.world import make_world
 
 START = datetime(2026, 1, 5, tzinfo=UTC)

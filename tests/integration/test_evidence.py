@@ -18,7 +18,7 @@ from monitor.evaluation.evaluate import Evaluated
 from monitor.history.store import Store
 from monitor.operations import act
 from monitor.operations.change_switch import change_switch
-from monitor.run import record
+from monitor.operations.restate import record
 from monitor.warehouse.reader import Warehouse
 
 MONDAY = datetime(2026, 11, 16, tzinfo=UTC)

@@ -17,7 +17,7 @@ from monitor.core.windows import last_ready
 from monitor.evaluation.evaluate import Evaluated
 from monitor.operations import act
 from monitor.operations.change_switch import change_switch
-from monitor.run import record
+from monitor.operations.restate import record
 from tests.fakes.world import World, make_world
 
 TTL_S = 2

@@ -20,7 +20,7 @@ from monitor.core.records import Delivery, Estimate, Reason, Window
 from monitor.core.windows import SETTLE
 from monitor.operations import act as acting
 from monitor.operations import restate
-from monitor.operations.collect import collect_one
+from monitor.operations.collect import collect
 from monitor.operations.pin_baseline import pin
 from monitor.run import Run, run_window
 from monitor.warehouse.reader import Warehouse, WarehouseFailed
@@ -219,7 +219,7 @@ def test_a_window_without_most_of_its_rows_keeps_what_was_measured_and_the_run_s
     with copied.judged_by("hasty", mature=None) as monitor:
         young = week_of(hasty, YOUNG)
         before = monitor.store.load_reading("weekly", young.start, "tickets")
-        found = collect_one(monitor, week_of(hasty, LAST), "tickets", store=True, reread=True)
+        (found,) = collect(monitor, week_of(hasty, LAST), ["tickets"], store=True)
         after = monitor.store.load_reading("weekly", young.start, "tickets")
     assert before is not None
     assert after is not None

@@ -165,7 +165,7 @@ def test_who_turns_on_a_label_of_a_source_that_is_off_is_answered_that_it_does_n
     change_switch(monitor, "tickets", None, enable=False, by="ben", reason="an audit")
     buttons.handle(button(slack, "automation_on", critical(monitor).id))
     buttons.handle(modal(slack, "looked at it"))
-    assert "UTC. It does not act yet: the whole source is off" in slack.private[-1]["text"]
+    assert "turned on. Automation is off for all of tickets since" in slack.private[-1]["text"]
 
 
 def test_a_member_of_a_group_of_operators_is_one(monitor: Monitor, slack: FakeSlack, buttons: Buttons) -> None:

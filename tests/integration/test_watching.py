@@ -114,7 +114,7 @@ def test_a_backfill_that_fails_does_not_call_the_heartbeat(
     def breaks(*_: object, **__: object) -> None:
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr("monitor.run.record", breaks)
+    monkeypatch.setattr("monitor.operations.restate.record", breaks)
     for act in ("never", "auto"):
         with (
             world.opened(clock=lambda: judged_at(11), heartbeat_url=calls.url) as monitor,

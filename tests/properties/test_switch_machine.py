@@ -36,7 +36,7 @@ from monitor.history.connect import put_version
 from monitor.history.store import Store
 from monitor.operations import act
 from monitor.operations.change_switch import change_switch
-from monitor.run import record
+from monitor.operations.restate import record
 from monitor.warehouse.reader import Warehouse
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)

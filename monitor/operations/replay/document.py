@@ -6,7 +6,8 @@ from dataclasses import asdict
 from typing import Any
 
 from monitor.core.records import Subject
-from monitor.operations.replay.model import Missing, Opened, Pair, Replay, Side
+from monitor.operations.replay.model import Opened, Pair, Replay, Side
+from monitor.report.csv_table import Table
 
 
 def document(found: Replay) -> dict[str, Any]:
@@ -22,17 +23,11 @@ def document(found: Replay) -> dict[str, Any]:
             _about(subject) | {name: side.timelines.get(subject) for name, side in sides.items()}
             for subject in found.subjects
         ],
-        "missing": [_missing(each) for each in found.missing],
-        "omitted": [
-            {"in": o.side, "rule": o.rule, "source": o.source, "reason": o.reason, "windows": o.windows}
-            for o in found.omitted
-        ],
+        "missing": Table.of(
+            found.missing, "schedule", "source", "from=first", "to=last", "windows", "reason"
+        ).documents,
+        "omitted": Table.of(found.omitted, "in=side", "rule", "source", "reason", "windows").documents,
     }
-
-
-def _missing(missing: Missing) -> dict[str, Any]:
-    about = {"schedule": missing.schedule, "source": missing.source, "from": missing.first, "to": missing.last}
-    return about | {"windows": missing.windows, "reason": missing.reason}
 
 
 def _about(subject: Subject) -> dict[str, str | None]:
@@ -47,16 +42,15 @@ def _side(side: Side) -> dict[str, Any]:
 
 
 def _pair(pair: Pair) -> dict[str, Any]:
-    about = {name: getattr(pair.either.incident, name) for name in ("kind", "source", "label")}
+    (about,) = Table.of([pair.either.incident], "kind", "source", "label").documents
     opened = {"present": pair.present, "proposed": pair.proposed}
     return {"in": where_of(pair)} | about | {name: found and _opened(found) for name, found in opened.items()}
 
 
 def _opened(opened: Opened) -> dict[str, Any]:
-    incident = opened.incident
-    span = {"opened": incident.opened_window, "resolved": incident.resolved_window}
-    rest = {name: getattr(incident, name) for name in ("severity", "reopened")} | {"rules": list(incident.rules)}
-    return span | rest | {"automation": opened.switch or None, "limit": opened.limit and asdict(opened.limit)}
+    names = ("opened=opened_window", "resolved=resolved_window", "severity", "reopened", "rules")
+    (row,) = Table.of([opened.incident], *names).documents
+    return row | {"automation": opened.switch or None, "limit": opened.limit and asdict(opened.limit)}
 
 
 def where_of(pair: Pair) -> str:
