@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from monitor.cli import common as cli
-from monitor.context import Monitor, utc_now
+from monitor.context import utc_now
 from monitor.core.records import Subject
 from monitor.history.store import Store
 from monitor.history.values import ANY
 from monitor.operations import annotate as notes
-from monitor.operations.change_switch import known_labels
+from monitor.operations.change_switch import check_label
 from monitor.report.csv_table import Table
 
 NONE_YET = "no annotation yet; `calmon annotations add` adds one"
@@ -37,19 +37,14 @@ def add(
 ) -> None:
     """Note what happened at a time; it is shown on every axis of the dashboard."""
     with cli.monitor(reads=False) as opened:
-        _check_known(opened, source, label)
+        cli.check_source(opened.config, source)
+        if label is not None:
+            check_label(opened, source, label)
         when = cli.moment(at, opened.config) or utc_now()
         requested = notes.NewAnnotation(source, label, when, text, cli.who(by))
         stored, _ = notes.annotate(opened.store, requested, opened.clock)
         at_text = cli.stated(stored.at, opened.config.zone)
     cli.say(f"noted as {stored.id} at {at_text}: {Subject(source, label).name}")
-
-
-def _check_known(opened: Monitor, source: str, label: str | None) -> None:
-    """Raise UsageError for an unknown source or label: a mistyped name would be shown nowhere."""
-    cli.check_source(opened.config, source)
-    if label is not None and label not in known_labels(opened, source):
-        raise cli.UsageError(f"neither alerts.yaml nor the history knows the label {label!r} of {source}")
 
 
 @annotations_app.command(

@@ -181,7 +181,7 @@ def _status_row(
     off, blocked = off_segments(state, snapshot.at), [list(r) for r in found.blocked]
     # readers that know no segments must take all scores as blocked
     limits: dict[str, Any] = {"blocked": EVERY_SCORE, "blocked_scores": blocked} if off else {"blocked": blocked}
-    known = known_of(config, source, label, stored, snapshot.at, state)
+    known = known_of(config, state, stored, snapshot.at)
     return {
         "source": source, "label": label, "state": state.state, "allowed": found.allowed,
         "why": found.detail, "until": found.until.isoformat(timespec="minutes") if found.until else None,

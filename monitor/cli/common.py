@@ -35,11 +35,12 @@ from monitor.config.problems import ConfigProblems
 from monitor.config.settings import Settings, SettingsError, load_settings, variables
 from monitor.config.unknown_variables import unknown_variables
 from monitor.context import Monitor, utc_now
+from monitor.core import windows
 from monitor.core.files import write_whole
 from monitor.core.process_environment import system_user
 from monitor.core.records import Refused, Schedule, Window, WrongRequest
 from monitor.core.redaction import error_text, hide_at_the_edge, without_secrets
-from monitor.core.windows import FIRST_YEAR, LAST_YEAR, WindowError, last_ready, named
+from monitor.core.windows import WindowError, last_ready, named
 from monitor.core.wording import clean
 from monitor.history.errors import HistoryError, WrongStoreAddress
 from monitor.history.store import Store
@@ -386,16 +387,8 @@ def who(by: str | None) -> str:
 
 
 def moment(text: str | None, config: Config) -> datetime | None:
-    """An ISO date and time; without an offset it is in the configured time zone. Raises UsageError."""
-    if text is None:
-        return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise UsageError(f"{text[:40]!r} is not a time; write it like 2026-11-21T18:00") from error
-    if not FIRST_YEAR <= found.year <= LAST_YEAR:
-        raise UsageError(f"{text!r}: the year is out of range, from {FIRST_YEAR} to {LAST_YEAR}")
-    return found if found.tzinfo else found.replace(tzinfo=config.zone)
+    """An ISO date and time; without an offset it is in the configured time zone. Raises WindowError."""
+    return None if text is None else windows.moment(text, config.zone)
 
 
 def stated(at: datetime | None, zone: ZoneInfo) -> str:

@@ -40,6 +40,16 @@ def _check_year(year: int) -> None:
         raise WindowError(f"the year {year:04d} is out of range: from {FIRST_YEAR} to {LAST_YEAR}")
 
 
+def moment(text: str, zone: ZoneInfo) -> datetime:
+    """An ISO date and time; without an offset it is of ``zone``. Raises :class:`WindowError`."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise WindowError(f"{text[:40]!r} is not a time; write it like 2026-11-21T18:00") from error
+    _check_year(found.year)
+    return found if found.tzinfo else found.replace(tzinfo=zone)
+
+
 def _shown(name: str) -> str:
     return repr(name if len(name) <= 40 else f"{name[:40]}…")
 

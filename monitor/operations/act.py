@@ -31,7 +31,7 @@ from monitor.core.windows import are_same
 from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated
 from monitor.incidents.findings import decisions, gone, recalled_from
-from monitor.incidents.life import IncidentDecision, retire
+from monitor.incidents.life import retire
 from monitor.operations.label_evidence import known_now, known_of
 
 CONFLICT_RETRIES = 5
@@ -146,7 +146,7 @@ def take_evidence(
         stored = {(each.label, each.rule): each for each in monitor.store.evidence(source)}
         states = {each.label: each for each in monitor.store.switches() if each.source == source}
         before = {
-            label: known_of(monitor.config, source, label, stored, monitor.clock(), states.get(label))
+            label: known_of(monitor.config, states.get(label, SwitchState(source, label)), stored, monitor.clock())
             for label in by_label
         }
         after = {label: _with_verdicts(known, by_label[label], judges) for label, known in before.items()}
@@ -210,48 +210,31 @@ def _incidents(monitor: Monitor, parts: Sequence[Evaluated], diagnoses: Sequence
     verdicts = {verdict.id: verdict for part in parts for verdict in part.verdicts}
     others = {id for each in diagnoses for id in each.because} - set(verdicts)
     since = recalled_from(min(part.window.end for part in parts))
+    read, config = {part.source for part in parts if not part.problem}, monitor.config
+    why = "alerts.yaml has no rule for it any more; whether it is good again is not known"
     known: list[Incident] = []
 
     def make() -> Composed:
-        known[:] = monitor.store.unresolved_incidents(since=since)
+        now, known[:] = monitor.clock(), monitor.store.unresolved_incidents(since=since)
+        lost = {each.source for each in known if each.source not in config.sources}
+        watched = {
+            (part.source, label)
+            for part in parts
+            for label in {v.subject.label for v in part.verdicts} | {i.label for i in known if i.source == part.source}
+            if _is_watched(config, part.source, label)
+        }
+        made = [retire(each, why, now) for each in gone(known, watched, read | lost)]
+        over = {each.incident.id for each in made if each.incident is not None}
         rests_on = verdicts | monitor.store.verdicts_by_id(sorted(others))
-        return compose.compose(monitor, _decisions(monitor, parts, diagnoses, rests_on, known))
+        for source in (part.source for part in parts):
+            of_source = [each for each in diagnoses if each.source == source]
+            left = [each for each in known if each.source == source and each.id not in over]
+            made += decisions(of_source, rests_on, left, now)
+        return compose.compose(monitor, made)
 
     made = compose.stored(monitor, make)
     now = {each.id: each for each in (*known, *made.incidents)}
     return {(i.source, label): i for i in now.values() if i.is_open for label in i.labels or (i.label,)}
-
-
-def _decisions(
-    monitor: Monitor,
-    parts: Sequence[Evaluated],
-    diagnoses: Sequence[Diagnosis],
-    verdicts: Mapping[str, Verdict],
-    known: Sequence[Incident],
-) -> list[IncidentDecision]:
-    now, config = monitor.clock(), monitor.config
-    read = {part.source for part in parts if not part.problem}
-    lost = {each.source for each in known if each.source not in config.sources}
-    watched = {
-        (part.source, label)
-        for part in parts
-        for label in {v.subject.label for v in part.verdicts} | {i.label for i in known if i.source == part.source}
-        if _is_watched(config, part.source, label)
-    }
-    why = "alerts.yaml has no rule for it any more; whether it is good again is not known"
-    retired = [retire(each, why, now) for each in gone(known, watched, read | lost)]
-    over = {each.incident.id for each in retired if each.incident is not None}
-    made = [
-        decision
-        for part in parts
-        for decision in decisions(
-            [each for each in diagnoses if each.source == part.source],
-            verdicts,
-            [each for each in known if each.source == part.source and each.id not in over],
-            now,
-        )
-    ]
-    return [*retired, *made]
 
 
 def _is_watched(config: Config, source: str, label: str | None) -> bool:

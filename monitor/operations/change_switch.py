@@ -73,6 +73,12 @@ def known_labels(opened: Monitor, source: str) -> list[str]:
     return sorted({*configured, *filter(None, opened.store.known_labels(source))})
 
 
+def check_label(opened: Monitor, source: str, label: str) -> None:
+    """Raise WrongRequest for a label that is not known: a mistyped name would be that of another one."""
+    if label not in known_labels(opened, source):
+        raise WrongRequest(f"neither alerts.yaml nor the history knows the label {label!r} of {source}")
+
+
 def stored_sources(store: Store) -> set[str]:
     """Sources that gates may say yes for: with a switch or a published score, whether or not alerts.yaml has them."""
     return {source for source, _ in store.thresholds()} | {switch.source for switch in store.switches()}

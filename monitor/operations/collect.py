@@ -65,7 +65,7 @@ ALLOWED_TO_GO = 0.02
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Collected:
-    """One source as it was read. ``timed_out``: reading took too long, so trying again at once is useless.
+    """One source as it was read.
 
     ``restated`` are earlier windows whose truths came late, oldest first. ``stays``: the window was judged before, and
     the warehouse has fewer of its rows now: ``data`` is what was read then, and what was measured is not judged again.
@@ -73,7 +73,6 @@ class Collected:
 
     data: SourceData
     reading: Reading | None
-    timed_out: bool = False
     stays: bool = False
     restated: tuple[Collected, ...] = ()
 
@@ -118,8 +117,8 @@ def collect(
     A source that is in ``ahead`` was read already, by :func:`read_ahead`. With ``fewer_rows`` a window that has lost
     rows is read anew all the same.
     A source that cannot be read is returned with its problem and stops no other. With ``try_again``, for a caller that
-    will try again, a warehouse that does not answer raises WarehouseFailed at the end. A time-out does not: there is
-    time for only two or three of these.
+    will try again, a warehouse that does not answer raises WarehouseFailed. A time-out does not: there is time for only
+    two or three of these.
     """
     found = []
     for name in names:
@@ -129,20 +128,13 @@ def collect(
             with monitor.warehouse.kept_open():
                 found.append(source.collected(window, done, reread=reread, fewer_rows=fewer_rows))
         except (RelationError, WarehouseFailed) as error:
+            if try_again and isinstance(error, WarehouseFailed) and not isinstance(error, WarehouseTimeout):
+                raise
             found.append(source.not_read(window, error))
-    failed = [f"{c.data.name}: {why}" for c in found if not c.timed_out for why in _unanswered(c.data)]
-    if failed and try_again:
-        raise WarehouseFailed(failed[0])
+        for part in parts_not_read(found[-1].data.quality).values() if try_again else ():
+            if part.examples[0]["problem"] == Reason.WAREHOUSE_FAILED:
+                raise WarehouseFailed(f"{name}: {part.examples[0]['why']}")
     return found
-
-
-def _unanswered(data: SourceData) -> Iterator[str]:
-    """Why the warehouse did not answer, for the source or for a part of it."""
-    if data.problem is Reason.WAREHOUSE_FAILED:
-        yield data.error
-    for part in parts_not_read(data.quality).values():
-        if part.examples[0]["problem"] == Reason.WAREHOUSE_FAILED:
-            yield str(part.examples[0]["why"])
 
 
 @dataclass(frozen=True)
@@ -185,7 +177,7 @@ class SourceWindows:
         """A window with how complete truths are, or why that could not be read: its counts count all the same."""
         monitor, reading = self.monitor, self.from_warehouse(window)
         try:
-            truths = known_truths(monitor.config, monitor.warehouse, window, self.name, monitor.clock())
+            truths = known_truths(monitor, window, self.name)
         except (RelationError, WarehouseFailed) as error:
             return WindowRead(with_part_not_read(reading, DELAYS_FAILED, error), {})
         return WindowRead(reading, truths)
@@ -259,7 +251,7 @@ class SourceWindows:
             self.name, WindowCounts(window), baselines=self.references.baselines, problem=problem, error=str(error),
             switched=self._followed(), references=self.references,
         )  # fmt: skip
-        return Collected(data, None, timed_out=isinstance(error, WarehouseTimeout))
+        return Collected(data, None)
 
     def measured_before(self, window: Window, reading: Reading, kept: StoredReading | None) -> RejectedRows | None:
         """The note that a window was judged by these settings and has fewer rows now: what was measured of it stays."""

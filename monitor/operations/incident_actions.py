@@ -8,6 +8,7 @@ it decides again. The outbox sends.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -97,14 +98,25 @@ def _change(monitor: Monitor, incident_id: str, decide: Decide) -> Outcome:
 def due_repeats(monitor: Monitor, *, reminds: bool = True) -> list[Delivery]:
     """Messages that are due by time alone: ended silences, ended switches, reminders of unacknowledged incidents.
 
-    Not ``reminds``: without reminders, as in the middle of a run, which may yet see that a trouble is over.
-    They are stored as pending, each once, even if other processes do the same now. Call this before each drain: it
-    also gives up messages in a channel that Slack refuses and no route names any more, which are then posted anew by
-    their route; not where routes were read from a broken alerts.yaml.
+    Also those of open incidents that had no route, no token or no such channel, and have one now. Not ``reminds``:
+    without reminders, as in the middle of a run, which may yet see that a trouble is over. They are stored as pending,
+    each once, even if other processes do the same now. Call this before each drain: it also gives up messages in a
+    channel that Slack refuses and no route names any more, which are then posted anew by their route; not where routes
+    were read from a broken alerts.yaml.
     """
     if monitor.config.sources:
         monitor.store.leave_channels(CHANNEL_ERRORS, monitor.config.addresses)
-    edits = [*end_silences(monitor), *send_untold(monitor), *compose.show_switches(monitor)]
+
+    def woken() -> Composed:
+        unresolved, now = monitor.store.unresolved_incidents(of_monitor=None), monitor.clock()
+        ended = (life.wake(each, now) for each in unresolved if each.state == "silenced")
+        return compose.compose(monitor, [decision for decision in ended if decision.changes])
+
+    edits: list[Delivery] = []
+    for make in (woken, partial(compose.unsent, monitor)):
+        with suppress(compose.Contended):  # other processes do the same now: the next drain completes it
+            edits += compose.stored(monitor, make).deliveries
+    edits += compose.show_switches(monitor)
     if not reminds:
         return edits
     found = monitor.store.unresolved_incidents(of_monitor=None)
@@ -113,30 +125,6 @@ def due_repeats(monitor: Monitor, *, reminds: bool = True) -> list[Delivery]:
     for call in calls:
         monitor.store.add_delivery(call)
     return edits + calls
-
-
-def end_silences(monitor: Monitor) -> list[Delivery]:
-    """End the silences that are over, and edit their messages."""
-
-    def make() -> Composed:
-        found, now = monitor.store.unresolved_incidents(of_monitor=None), monitor.clock()
-        woken = [life.wake(each, now) for each in found if each.state == "silenced"]
-        return compose.compose(monitor, [decision for decision in woken if decision.changes])
-
-    return _in_time(monitor, make)
-
-
-def send_untold(monitor: Monitor) -> list[Delivery]:
-    """The messages of open incidents that had no route, no token or no such channel, and have one now."""
-    return _in_time(monitor, partial(compose.unsent, monitor))
-
-
-def _in_time(monitor: Monitor, make: Callable[[], Composed]) -> list[Delivery]:
-    """Store what is due by time alone; where other processes do the same now, the next drain completes it."""
-    try:
-        return list(compose.stored(monitor, make).deliveries)
-    except compose.Contended:
-        return []
 
 
 def _repeat(monitor: Monitor, incident: Incident) -> Delivery | None:

@@ -15,27 +15,23 @@ from monitor.history.store import Store
 def known_now(store: Store, config: Config, source: str, label: str | None, now: datetime) -> tuple[RuleEvidence, ...]:
     """The stored evidence of each acting rule of the label (None: of the source's own switch)."""
     stored = {(each.label, each.rule): each for each in store.evidence(source, label)}
-    return known_of(config, source, label, stored, now, store.switch(source, label))
+    return known_of(config, store.switch(source, label), stored, now)
 
 
 def known_of(
-    config: Config,
-    source: str,
-    label: str | None,
-    stored: Mapping[tuple[str | None, str], RuleEvidence],
-    now: datetime,
-    state: SwitchState | None,
+    config: Config, state: SwitchState, stored: Mapping[tuple[str | None, str], RuleEvidence], now: datetime
 ) -> tuple[RuleEvidence, ...]:
-    """The evidence of the label's acting rules in alerts.yaml; a new rule starts now, with empty evidence.
+    """The evidence of the acting rules of a switch's label in alerts.yaml; a new rule starts now, with empty evidence.
 
     ``stored`` is by (label, rule). Rules that are no longer in alerts.yaml are left out. The schedule is that of
     alerts.yaml, which may give a rule another one than it had when its evidence was stored. Evidence that accumulates
-    starts anew where an operator turned the label on (``state``).
+    starts anew where an operator turned the label on.
     """
+    source, label = state.source, state.label
     rules = acting_rules(config, source, label)
     new = {rule.id: RuleEvidence(source, label, rule.id, rule.schedule, since=now) for rule in rules}
     known = tuple(replace(stored.get((label, rule.id), new[rule.id]), schedule=rule.schedule) for rule in rules)
-    if state is None or state.state != "on" or not state.by_operator or state.changed_at is None:
+    if state.state != "on" or not state.by_operator or state.changed_at is None:
         return known
     return started_anew(config, known, state.changed_at)
 

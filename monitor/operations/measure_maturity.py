@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 
-from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.maturity import Maturity
 from monitor.core.records import DELAYS_FAILED, Reason, Schedule, Subject, Window, parts_not_read
 from monitor.history.restatements import Key
 from monitor.inference.delays import delay_curve, maturity_of
-from monitor.warehouse.reader import Warehouse
 
 WATCHED: Mapping[Schedule, int] = {"weekly": 26, "daily": 56}
 """Number of past windows from whose delays the delay curve is made."""
@@ -22,18 +19,19 @@ RESTATED: Mapping[Schedule, int] = {"weekly": 13, "daily": 28}
 ByWindow = Mapping[Window, Mapping[str | None, Maturity]]
 
 
-def known_truths(config: Config, warehouse: Warehouse, window: Window, name: str, now: datetime) -> ByWindow:
-    """By window and label, how complete truths are ``now``: of this window, and of those that may be judged again.
+def known_truths(monitor: Monitor, window: Window, name: str) -> ByWindow:
+    """By window and label, how complete truths are now: of this window, and of those that may be judged again.
 
     {} for a source whose windows hold the rows resolved in them. Raises what ``Warehouse.read`` raises.
     """
+    config, now = monitor.config, monitor.clock()
     source = config.sources[name]
     if not source.matures:
         return {}
     span = windows.up_to(window, 1 + WATCHED[window.schedule], config.zone)
     found: dict[Window, dict[str | None, Maturity]] = {each: {} for each in span[-1 - RESTATED[window.schedule] :]}
     confidence = config.evaluation.confidence
-    for label, delays in warehouse.delays(name, source, span, now=now).items():
+    for label, delays in monitor.warehouse.delays(name, source, span, now=now).items():
         curve = delay_curve(delays, now)
         for delays_of_window in delays[-len(found) :]:
             if delays_of_window.items:

@@ -20,20 +20,15 @@ LOWERED_SHOWN = 10
 log = logging.getLogger(__name__)
 
 
-def publisher(config: Config, actor: str | None = None) -> Publisher:
-    """This machine, its alerts.yaml and the actor (None: the system user) as the publisher."""
-    return Publisher(config.revision, platform.node(), actor or system_user())
-
-
 def publish(
     store: Store, config: Config, now: datetime, *, actor: str | None = None, anyway: bool = False, reason: str = ""
 ) -> Publication | None:
     """Publish the scores of this alerts.yaml; the route of critical incidents is notified of a lower one.
 
     A lower score takes effect only with ``anyway``, which a person sets; otherwise it is refused and logged as a
-    warning.
+    warning. The publisher is ``actor`` (None: the system user).
     """
-    by, notices = publisher(config, actor), partial(_notices, config, now)
+    by, notices = Publisher(config.revision, platform.node(), actor or system_user()), partial(_notices, config, now)
     done = store.publish_thresholds(config.thresholds, now, by, anyway=anyway, reason=reason, notices=notices)
     if done is not None and done.kind == "refused":
         log.warning("%s", refusal(done))

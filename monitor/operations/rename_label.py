@@ -13,7 +13,7 @@ from monitor.context import Monitor
 from monitor.core.records import VANISHED, Incident, WrongRequest
 from monitor.history.renames import Renaming
 from monitor.incidents.life import IncidentDecision, rename, resolve
-from monitor.operations.change_switch import known_labels
+from monitor.operations.change_switch import check_label
 from monitor.story.switch import command_for
 
 TRIES = 20
@@ -35,7 +35,10 @@ def rename_label(monitor: Monitor, asked: Rename) -> list[Incident]:
 
     Raises :class:`WrongRequest`, and RuntimeError where others kept changing them.
     """
-    _refuse_unknown(monitor, asked)
+    for label in (asked.old, asked.new):
+        check_label(monitor, asked.source, label)
+    if asked.old == asked.new:
+        raise WrongRequest("the old and the new name are the same")
     _refuse_other_rules(monitor.config, asked)
     key = uuid.uuid4().hex
     for _ in range(TRIES):
@@ -45,15 +48,6 @@ def rename_label(monitor: Monitor, asked: Rename) -> list[Incident]:
                 compose.show_switches(monitor, asked.source, label)
             return list(renaming.incidents)
     raise RuntimeError(f"{asked.source}/{asked.old} kept changing under {TRIES} tries; try again")
-
-
-def _refuse_unknown(monitor: Monitor, asked: Rename) -> None:
-    known = known_labels(monitor, asked.source)
-    missing = next((label for label in (asked.old, asked.new) if label not in known), None)
-    if missing is not None:
-        raise WrongRequest(f"neither alerts.yaml nor a run of {asked.source} knows the label {missing!r}")
-    if asked.old == asked.new:
-        raise WrongRequest("the old and the new name are the same")
 
 
 def _refuse_other_rules(config: Config, asked: Rename) -> None:

@@ -30,14 +30,12 @@ from monitor.context import Monitor, utc_now
 from monitor.core import windows
 from monitor.core.page_paths import drift_file
 from monitor.core.records import Annotation
-from monitor.core.windows import FIRST_YEAR, LAST_YEAR
 from monitor.history.connect import database_file, store_url
 from monitor.history.errors import Ambiguous, HistoryError, NotFound, StoreMissing
 from monitor.history.store import Store
 from monitor.history.values import ANY
 from monitor.operations.annotate import AnnotationKeyReused, AnnotationRefused, NewAnnotation, annotate, remove
 from monitor.operations.change_switch import Changed, ChangeRefused, KeyReused, SwitchChange, operate, stored_sources
-from monitor.operations.open import open_warehouse
 from monitor.operations.publish_thresholds import publish
 from monitor.report.words import replica_text
 from monitor.service.pages.base import Answer, Page, PageContext, PageRequest, answer
@@ -178,18 +176,10 @@ class Service:
             _check_known(store, config, requested.source, requested.label, enable=requested.enable)
             if config is not None:
                 publish(store, config, self._clock(), actor="the service")
-            done = operate(store, config or self._config, requested, self._clock)
-            self._show(store, config or self._config, requested)
+            monitor = Monitor(config or self._config, self._settings, None, store, None, self._clock)
+            done = operate(store, monitor.config, requested, self._clock)
+            show_switches(monitor, requested.source, requested.label)
             return done
-
-    def _show(self, store: Store, config: Config, requested: SwitchChange) -> None:
-        """Update the messages about the label to its present switch, which has changed already."""
-        try:
-            with open_warehouse(self._settings, config) as warehouse:  # nothing is read from it
-                monitor = Monitor(config, self._settings, warehouse, store, None, self._clock)
-                show_switches(monitor, requested.source, requested.label)
-        except Exception:  # the switch has changed already: a failed message must not answer that it has not
-            log.exception("a message does not show the change of a switch yet; the next drain tries again")
 
     def annotations(self, source: str | None, label: str | None) -> list[Annotation]:
         """The annotations of all sources, of one, or of a label with those of its source, by time."""
@@ -217,12 +207,9 @@ class Service:
     def local_time(self, text: str) -> datetime:
         """A time of a page's field, in the configured time zone. Raises RequestRefused."""
         try:
-            found = datetime.fromisoformat(text)
-        except ValueError:
-            raise RequestRefused(_R.REQUEST_INVALID, "write a time like 2026-11-22T18:00") from None
-        if not FIRST_YEAR <= found.year <= LAST_YEAR:
-            raise RequestRefused(_R.REQUEST_INVALID, f"the years are {FIRST_YEAR} to {LAST_YEAR}")
-        return found if found.tzinfo else found.replace(tzinfo=self._config.zone)
+            return windows.moment(text, self._config.zone)
+        except windows.WindowError as error:
+            raise RequestRefused(_R.REQUEST_INVALID, str(error)) from None
 
     def drift(self, source: str, week: str) -> str:
         """The page on features that a run of the week kept beside its report. Raises RequestRefused without one."""

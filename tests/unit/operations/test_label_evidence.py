@@ -7,7 +7,7 @@ from pathlib import Path
 
 from monitor.automation.evidence import lease_bound
 from monitor.config.load import load_config
-from monitor.core.records import RuleEvidence, WindowOutcome
+from monitor.core.records import RuleEvidence, SwitchState, WindowOutcome
 from monitor.operations.label_evidence import known_of
 from tests.fakes.alerts_world import CONFIG
 
@@ -22,7 +22,7 @@ def test_a_rule_that_got_another_schedule_is_waited_for_by_that_one_and_keeps_it
         "tickets", "billing", "automated-overconfidence", "daily", windows=(breach,), judged_until=MONDAY, version=3
     )
     stored = {("billing", "automated-overconfidence"): daily}
-    (found,) = known_of(load_config(tmp_path / "alerts.yaml"), "tickets", "billing", stored, MONDAY, None)
+    (found,) = known_of(load_config(tmp_path / "alerts.yaml"), SwitchState("tickets", "billing"), stored, MONDAY)
     assert (found.schedule, found.windows, found.version) == ("weekly", (breach,), 3)
     assert lease_bound(daily, MONDAY, LEASE) == MONDAY + LEASE
     assert lease_bound(found, MONDAY, LEASE) == MONDAY + timedelta(days=7, hours=12)
