@@ -9,10 +9,12 @@ from pathlib import Path
 from prefect.artifacts import create_markdown_artifact
 
 from monitor.context import Monitor
+from monitor.core.files import write_whole
 from monitor.core.wording import clean
 from monitor.operations.collect import report_path
-from monitor.operations.write_report import write_report
+from monitor.report.collect import collect_report
 from monitor.report.data import ReportData
+from monitor.report.html import html_report
 from monitor.run import Run
 from monitor.story.label import story_lines
 from monitor.story.window import actions_words, counts_words, doubts, needing
@@ -25,7 +27,9 @@ Pages = Sequence[tuple[str, Path]]
 def publish(monitor: Monitor, result: Run) -> Run:
     """Write the page of a run, and create its artifact. The key stays the same, so the UI shows its history."""
     window = result.window
-    path, data = write_report(monitor, window)
+    data = collect_report(monitor.store, monitor.config, window, monitor.clock())
+    path = monitor.settings.report_dir / window.schedule / window.name / "report.html"
+    write_whole(path, html_report(data))
     pages = [(f"Report of {window.name}", path), *_drift_pages(monitor, result)]
     markdown = summary(data, result, pages)
     create_markdown_artifact(key=f"calmon-{window.schedule}", markdown=markdown, description=window.name)

@@ -19,7 +19,6 @@ from monitor.core.counts import bin_counts
 from monitor.core.records import Subject, Window
 from monitor.core.wording import count_of, from_to, moment
 from monitor.evaluation.baseline_checks import Concern
-from monitor.history.store import Store
 from monitor.metrics.calibration import ece
 from monitor.operations.pin_baseline import Pinned, default_span, pin
 from monitor.operations.propose_evaluation import PAIRS, round_pairs
@@ -30,6 +29,7 @@ CONCERNS_SHOWN = 20
 REFUSALS_SHOWN = 8
 PINNED_SHOWN = 20
 NO_BASELINE = "no baseline yet; `calmon baseline pin` makes one"
+NO_SUCH_BASELINE = "no such baseline; `calmon baseline list` shows all"
 
 baseline_app = typer.Typer(no_args_is_help=True, help="What labels looked like when they were trusted.")
 cli.app.add_typer(baseline_app, name="baseline")
@@ -230,7 +230,7 @@ def list_command(
          f"{b.counts.rows:,}", moment(b.pinned_at), b.pinned_by, b.reason)
         for b in found
     ]  # fmt: skip
-    nothing = "no such baseline; `calmon baseline list` shows all" if is_any else NO_BASELINE
+    nothing = NO_SUCH_BASELINE if is_any else NO_BASELINE
     head = ("source", "label", "version", "weeks", "pairs", "pinned", "by", "reason")
     cli.print_table(head, rows, nothing=nothing)
 
@@ -244,34 +244,24 @@ def show_command(
 ) -> None:
     """The bins of one baseline: edges, rows, mean score, hit rate."""
     with cli.store() as store:
-        source = source or _only_source(store)
-        found = [b for b in store.baselines(source=source) if b.label == label and version in (None, b.version)]
+        sources = [source] if source is not None else sorted(store.pinned_sources())
+        if len(sources) > 1:
+            raise cli.UsageError(f"there are baselines of {', '.join(sources)}: name one with --source")
+        of_source = [b for name in sources for b in store.baselines(source=name)]
+    found = [b for b in of_source if b.label == label and version in (None, b.version)]
     if not found:
-        raise cli.fail(f"no such baseline of {source}/{label or '(all labels)'}; `calmon baseline list` shows all")
+        raise cli.fail(NO_SUCH_BASELINE if of_source else NO_BASELINE)
     baseline = found[-1]
     bins = bin_counts(baseline.counts, baseline.edges["all"])
-    columns = (map(bins.range_of, range(len(bins.n))), bins.n.tolist(), bins.score.tolist(), bins.rate.tolist())
-    rows = [
-        {"above": above, "to": to, "rows": n, "mean_score": score, "hit_rate": rate}
-        for (above, to), n, score, rate in zip(*columns, strict=True)
-    ]
+    columns = (bins.n.tolist(), bins.score.tolist(), bins.rate.tolist())
+    rows = [(*bins.range_of(place), *values) for place, values in enumerate(zip(*columns, strict=True))]
     if json_output:
-        cli.print_json(_rows([baseline])[0] | {"ece_plug_in": ece(bins), "bins": rows})
+        table = Table(("above", "to", "rows", "mean_score", "hit_rate"), rows)
+        cli.print_json(_rows([baseline])[0] | {"ece_plug_in": ece(bins), "bins": table.documents})
         return
     head = ("scores above", "up to", "rows", "mean score", "hit rate")
     shown = [
-        ("–" if row is rows[0] else f"{row['above']:.4f}", f"{row['to']:.4f}", f"{row['rows']:,}",
-         f"{row['mean_score']:.4f}", f"{row['hit_rate']:.4f}")
-        for row in rows  # the first bin holds 0 itself
-    ]  # fmt: skip
+        ("–" if place == 0 else f"{above:.4f}", f"{to:.4f}", f"{n:,}", f"{score:.4f}", f"{rate:.4f}")
+        for place, (above, to, n, score, rate) in enumerate(rows)  # the first bin holds 0 itself
+    ]
     cli.print_table(head, shown, title=f"{Subject(baseline.source, baseline.label).name} version {baseline.version}")
-
-
-def _only_source(store: Store) -> str:
-    """The source of all baselines. Exits with 1 if there is no baseline, with 2 if they are of several sources."""
-    sources = sorted({baseline.source for baseline in store.baselines()})
-    if not sources:
-        raise cli.fail("no baseline is pinned; `calmon baseline pin` pins one")
-    if len(sources) > 1:
-        raise typer.BadParameter(f"there are baselines of {', '.join(sources)}: name one", param_hint="--source")
-    return sources[0]

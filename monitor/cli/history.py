@@ -25,7 +25,7 @@ from monitor.metrics.names import CONTRACT, metric_named
 from monitor.metrics.registry import METRICS
 from monitor.operations.further_tables import further_tables
 from monitor.operations.missed import missed_windows
-from monitor.operations.write_report import report_of
+from monitor.report.collect import collect_report
 from monitor.report.data import AS_A_WHOLE, ReportData, nothing_of, only
 from monitor.report.detail import TARGET_ACCURACY
 from monitor.report.document import plain, report_document
@@ -218,7 +218,7 @@ def report(
     with cli.monitor(writes=False) as opened:
         cli.check_stored_source(opened.store, source)
         window = cli.window_of(opened.config, "weekly", week)
-        found = report_of(opened, window, target=target)
+        found = collect_report(opened.store, opened.config, window, opened.clock(), target=target)
         data = _chosen(found if source is None else _explained(opened, found, source), source, label)
         if more:
             _print_more(opened, data, window, json_output=json_output)

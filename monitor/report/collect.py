@@ -62,26 +62,27 @@ def collect_report(
     *,
     target: float = TARGET_ACCURACY,
 ) -> ReportData:
-    """Everything the history has about ``window``, with trends over the year up to it.
+    """Everything the history has about ``window`` at one moment, with trends over the year up to it.
 
     ``now`` (time zone aware) is when the report is made. The stories have the present switches where no newer window of
     the schedule was judged, and none of a past window. ``target`` is the accuracy that chosen thresholds must reach,
     0 < target < 1 (else ValueError).
     """
-    material = _gather(store, config, window, now)
-    subjects = tuple(_subject_report(material, subject, target) for subject in _subjects(material))
-    shifts = tuple(store.shifts(window.schedule, window.start))
-    return ReportData(
-        window=window,
-        zone=config.timezone,
-        generated_at=now,
-        subjects=subjects,
-        quality=tuple(_quality(store, config, window)),
-        shifts=shifts,
-        shifted=findings(shifts, config.evaluation.false_discovery_rate),
-        noted=(*_notes(material), *(ReportNote(text) for text in words.left_out_words(shifts))),
-        target=target,
-    )
+    with store.one_moment():  # a run may be writing
+        material = _gather(store, config, window, now)
+        subjects = tuple(_subject_report(material, subject, target) for subject in _subjects(material))
+        shifts = tuple(store.shifts(window.schedule, window.start))
+        return ReportData(
+            window=window,
+            zone=config.timezone,
+            generated_at=now,
+            subjects=subjects,
+            quality=tuple(_quality(store, config, window)),
+            shifts=shifts,
+            shifted=findings(shifts, config.evaluation.false_discovery_rate),
+            noted=(*_notes(material), *(ReportNote(text) for text in words.left_out_words(shifts))),
+            target=target,
+        )
 
 
 def _quality(store: Store, config: Config, window: Window) -> Iterator[RejectedRows]:

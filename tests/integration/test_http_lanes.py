@@ -19,7 +19,7 @@ import pytest
 
 from monitor.core.records import Interval
 from monitor.core.windows import week
-from monitor.operations.write_report import report_of
+from monitor.report.collect import collect_report
 from monitor.run import run_window
 from monitor.service.access import Guard
 from monitor.service.answers import WAITING
@@ -146,7 +146,7 @@ def of_metrics(service: Service, world: World) -> Shown:
 
 def of_report(service: Service, world: World) -> Shown:
     with world.opened() as monitor:
-        data = report_of(monitor, week(WEEKS[6], monitor.config.zone))
+        data = collect_report(monitor.store, monitor.config, week(WEEKS[6], monitor.config.zone), monitor.clock())
     values = {each.value("ece") for each in data.subjects}
     outcomes = {verdict.outcome for each in data.subjects for verdict in each.verdicts}
     return outcomes, {value for value in values if value is not None}

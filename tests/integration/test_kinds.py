@@ -24,7 +24,7 @@ from monitor.core.records import WHERES, Estimate, Interval, Verdict
 from monitor.core.windows import week
 from monitor.metrics.names import ECES, EXPECTED, OF_OTHER_LABELS, can_give
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
-from monitor.operations.write_report import report_of
+from monitor.report.collect import collect_report
 from monitor.report.html import html_report
 from monitor.report.words import metric_name
 from monitor.run import Run, run_window
@@ -180,7 +180,7 @@ def test_what_needs_labels_that_were_not_given_is_no_number_of_single_labels(
     assert {e.interval for e in missed} == {Interval(None, None, None, None)}
     assert not [name for name in OF_OTHER_LABELS - set(CONTRACT) if estimates(result, "single_label", name)]
     with world.opened(clock=lambda: NOW) as monitor:
-        data = report_of(monitor, week(WEEK, monitor.config.zone))
+        data = collect_report(monitor.store, monitor.config, week(WEEK, monitor.config.zone), monitor.clock())
     single = [each for each in data.subjects if each.subject.source == "single_label"]
     assert {each.value("false_negative_rate") for each in single} == {None}
 
@@ -190,7 +190,7 @@ def test_every_metric_is_in_the_report_and_in_the_history_by_its_name(
 ) -> None:
     world, _ = judged
     with world.opened(clock=lambda: NOW) as monitor:
-        data = report_of(monitor, week(WEEK, monitor.config.zone))
+        data = collect_report(monitor.store, monitor.config, week(WEEK, monitor.config.zone), monitor.clock())
         stored = {e.metric for e in monitor.store.estimates(schedule="weekly") if e.where == "all"}
     page = unescape(html_report(data))
     assert METRICS.keys() - EXPECTED <= stored
