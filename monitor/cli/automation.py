@@ -283,7 +283,10 @@ def _change(
             was = opened.store.switch(name, each)
             against = rules_against(opened, was) if enable and every and part is None else []
             if against and each not in even_in_breach:
-                said.append(f"{name}/{_label(each)}: left as it is: {_in_breach(against, each)}")
+                takes = (
+                    "" if each is None else f"; --even-in-breach {shlex.quote(clean(each))} turns it on all the same"
+                )
+                said.append(f"{name}/{_label(each)}: left as it is: in breach of {', '.join(against)}{takes}")
                 continue
             words = change_switch(opened, name, each, enable=enable, by=actor, reason=reason, until=hold, segment=part)
             state = opened.store.switch(name, each)
@@ -314,12 +317,6 @@ def _check_even_in_breach(targets: Sequence[Key], named: Sequence[str], *, every
     for label in named:
         if label not in known:
             raise cli.UsageError(f"--even-in-breach: {_unknown_label(label, known)}")
-
-
-def _in_breach(rules: Sequence[str], label: str | None) -> str:
-    """Why --all leaves a label out, and what takes it in."""
-    why = f"in breach of {', '.join(rules)}"
-    return why if label is None else f"{why}; --even-in-breach {shlex.quote(clean(label))} turns it on all the same"
 
 
 def _not_known_yet(opened: Monitor, sources: Sequence[str], label: str | None) -> list[str]:
@@ -495,7 +492,12 @@ def history_command(
         found = store.switch_events()
         if source not in {event.source for event in found}:
             cli.check_stored_source(store, source)
-    events = [e for e in found if kind in (None, e.kind) and _is_about(e, source, label)][-(last or 0) :]
+    events = [  # those about every gate are about each switch
+        e
+        for e in found
+        if kind in (None, e.kind)
+        and (e.source == EVERY_SOURCE or (source in (None, e.source) and label in (None, e.label)))
+    ][-(last or 0) :]
     if json_output:
         cli.print_json(_event_rows(events))
         return
@@ -514,11 +516,6 @@ def history_command(
         rows.append((f"{e.at.astimezone(zone):%Y-%m-%d %H:%M}", *subject, *change))
     cli.print_table(("when", "source", "label", "what", "by", "why", "verdict"), rows)
     cli.say(f"Times are in {zone.key}.")
-
-
-def _is_about(event: SwitchEvent, source: str | None, label: str | None) -> bool:
-    """Whether an event is about the requested switches; those about every gate are about each of them."""
-    return event.source == EVERY_SOURCE or (source in (None, event.source) and label in (None, event.label))
 
 
 def _event_rows(events: Sequence[SwitchEvent]) -> list[dict[str, Any]]:

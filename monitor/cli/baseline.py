@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +11,7 @@ import typer
 from monitor.cli import common as cli
 from monitor.cli.runs import status
 from monitor.config.model import Config, Rule
-from monitor.context import Monitor, utc_now
+from monitor.context import utc_now
 from monitor.core import windows
 from monitor.core.baseline import Baseline, PinRefusal
 from monitor.core.counts import bin_counts
@@ -65,7 +64,7 @@ def pin_command(
     with cli.monitor() as opened, status() as say:
         actor = cli.who(by)
         found = pin(
-            asking_for(opened, min_pairs), start, end, by=actor, reason=reason, label=label, sources=names,
+            opened, start, end, by=actor, reason=reason, label=label, sources=names, min_pairs=min_pairs,
             anyway=anyway, progress=say,
         )  # fmt: skip
     _show_found(found)
@@ -83,11 +82,13 @@ def pin_command(
     for problem in problems:
         cli.warn(problem, style="red")
     inside = [concern for concern in found.concerns if concern.is_inside]
-    if inside:
-        _show_concerns(inside, pinned=bool(found.baselines))
-        if not found.baselines:
-            again = f"next: {_command(given)} --anyway    # if these weeks are how it should be"
-            cli.warn(again, style="red")
+    for concern in inside[:CONCERNS_SHOWN]:
+        cli.warn(f"warning: {concern}", style="yellow")
+    if len(inside) > CONCERNS_SHOWN:
+        cli.warn(f"and {len(inside) - CONCERNS_SHOWN} more warnings", style="yellow")
+    if inside and not found.baselines:
+        cli.warn("nothing was pinned: choose other weeks (--from, --to), or pin these with --anyway", style="red")
+        cli.warn(f"next: {_command(given)} --anyway    # if these weeks are how it should be", style="red")
     around = [concern for concern in found.concerns if not concern.is_inside]
     if around:
         cli.warn(_note(around))
@@ -98,14 +99,6 @@ def pin_command(
         )
     if found.refusals or found.unread or (inside and not anyway):
         raise typer.Exit(cli.FAILED)
-
-
-def asking_for(monitor: Monitor, min_pairs: int | None) -> Monitor:
-    """The monitor with ``min_pairs`` in place of that of alerts.yaml."""
-    if min_pairs is None:
-        return monitor
-    baseline = monitor.config.baseline.model_copy(update={"min_pairs": min_pairs})
-    return replace(monitor, config=monitor.config.model_copy(update={"baseline": baseline}))
 
 
 def _pinned(baselines: Sequence[Baseline]) -> list[str]:
@@ -179,16 +172,6 @@ def _show_found(found: Pinned) -> None:
         version_rows = ", ".join(f"{version} ({count_of(rows, 'row')})" for version, rows in versions.items())
         if version_rows:
             cli.say(f"{source}: model versions {version_rows}")
-
-
-def _show_concerns(concerns: Sequence[Concern], *, pinned: bool) -> None:
-    warnings = [f"warning: {concern}" for concern in concerns[:CONCERNS_SHOWN]]
-    if len(concerns) > CONCERNS_SHOWN:
-        warnings.append(f"and {len(concerns) - CONCERNS_SHOWN} more warnings")
-    cli.err.print(*warnings, sep="\n", style="yellow", markup=False, soft_wrap=True)
-    if not pinned:
-        hint = "nothing was pinned: choose other weeks (--from, --to), or pin these with --anyway"
-        cli.warn(hint, style="red")
 
 
 def span_of(config: Config, first: str | None, last: str | None) -> tuple[Window, Window]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,7 @@ from monitor.core.wording import count_of
 from monitor.history import archive
 from monitor.history.errors import HistoryLost, StoreMissing
 from monitor.history.store import Store
+from monitor.report.csv_table import Table
 
 if TYPE_CHECKING:
     from monitor.operations.prune import Pruned
@@ -107,8 +108,10 @@ def check(
     ] = False,
 ) -> None:
     """Whether the history can be read whole, which one it is, and how many rows it has. Exit 1: something is wrong."""
-    if only_schema:
-        _check_schema(json_output=json_output)
+    if only_schema:  # exit 1 for a history that is missing, or has another revision
+        with cli.existing_store() as store:
+            revision = store.revision()
+        typer.echo(json.dumps({"revision": revision}) if json_output else f"schema revision {revision}")
         return
     found = archive.check(cli.store_address())
     if json_output:
@@ -124,13 +127,6 @@ def check(
             cli.warn(problem, style="red")
     if found.problems:
         raise typer.Exit(cli.FAILED)
-
-
-def _check_schema(*, json_output: bool) -> None:
-    """Print the schema revision. Exit 1 for a history that is missing, or has another revision."""
-    with cli.existing_store() as store:
-        revision = store.revision()
-    typer.echo(json.dumps({"revision": revision}) if json_output else f"schema revision {revision}")
 
 
 @db_app.command("prune", epilog="Examples:  calmon db prune --dry-run  ·  calmon db prune")
@@ -150,17 +146,12 @@ def prune_command(
     with cli.existing_store() as store:
         found = prune(store, configured, utc_now(), dry_run=dry_run)
     if json_output:
-        cli.print_json(pruned_document(found))
+        removed = asdict(found.removed) | Table.of([found], "dry_run", "shrunk", "in_the_way").documents[0]
+        spans = {"details_from": dict(found.keep.details_from), "counts_from": dict(found.keep.counts_from)}
+        cli.print_json(removed | {"bytes_before": found.before, "bytes_after": found.after} | spans)
     else:
         for line in pruned_lines(found, configured.zone):
             cli.say(line)
-
-
-def pruned_document(found: Pruned) -> dict[str, Any]:
-    """The JSON document of `calmon db prune`."""
-    removed = asdict(found.removed) | {"dry_run": found.dry_run, "shrunk": found.shrunk, "in_the_way": found.in_the_way}
-    spans = {"details_from": dict(found.keep.details_from), "counts_from": dict(found.keep.counts_from)}
-    return removed | {"bytes_before": found.before, "bytes_after": found.after} | spans
 
 
 def pruned_lines(found: Pruned, zone: tzinfo) -> Iterator[str]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from monitor.alerting.health import issues
-from monitor.alerting.health.issues import HealthIssue
 from monitor.alerting.health.look import automation_line, observed
 from monitor.cli import common as cli
 from monitor.context import utc_now
@@ -47,18 +45,14 @@ def health(
         state = {"healthy": not bad, "ever_run": records.since is not None, "automation": automation, "findings": rows}
         cli.print_json(state | {"as_of": now, "not_checked": NOT_CHECKED})
     else:
-        _print(found, automation, ever_run=records.since is not None)
+        for each in found:
+            cli.say(f"{each.severity}: {each.text}", style=_MARKS[each.severity])
+            cli.say(f"  do now: {each.do_now} (calmon docs {each.reason})")
+        if found:
+            cli.say(f"automation: {automation}")
+        else:
+            cli.out.print("healthy" if records.since is not None else issues.NEVER_RUN)
         basis = f"As of {now:%Y-%m-%d %H:%M} UTC, from stored runs and alerts.yaml. Not checked: "
         cli.say(f"{basis}{' and '.join(NOT_CHECKED)} (`calmon check`).")
     if bad:
         raise typer.Exit(cli.FAILED)
-
-
-def _print(found: Sequence[HealthIssue], automation: str, *, ever_run: bool) -> None:
-    for each in found:
-        cli.say(f"{each.severity}: {each.text}", style=_MARKS[each.severity])
-        cli.say(f"  do now: {each.do_now} (calmon docs {each.reason})")
-    if found:
-        cli.say(f"automation: {automation}")
-    else:
-        cli.out.print("healthy" if ever_run else issues.NEVER_RUN)

@@ -98,8 +98,10 @@ def history(
             newest = sorted({e.window for e in found})[-last:]
             found = [e for e in found if e.window in newest]
         until = store.removed_until(schedule) if metric not in CONTRACT or schedule != "weekly" else None
-        if until is not None and last is None and begins <= until.date():
-            _say_what_may_be_removed(metric, found, until)
+        of_then = until is not None and any(each.window.start <= until for each in found)
+        if until is not None and last is None and begins <= until.date() and not of_then:
+            began = f"of a window that began at {until:%Y-%m-%d %H:%M} UTC or before"
+            cli.warn(f"No estimate of {metric} {began}: `calmon db prune` may have removed it.")
     _write_history(found, format, output, requested=any((first_window, last_window, last)))
 
 
@@ -155,12 +157,6 @@ def _of_rule(name: str) -> tuple[str, Where, Schedule]:
     if rule.metric is None:
         raise cli.UsageError(f"rule {name!r} is a shift test, which has no trend of a metric")
     return rule.metric, rule.where, rule.schedule
-
-
-def _say_what_may_be_removed(metric: str, found: Sequence[Estimate], until: datetime) -> None:
-    if not any(each.window.start <= until for each in found):
-        began = f"of a window that began at {until:%Y-%m-%d %H:%M} UTC or before"
-        cli.warn(f"No estimate of {metric} {began}: `calmon db prune` may have removed it.")
 
 
 def days_of(schedule: Schedule, first: str | None, last: str | None, newest: int | None) -> tuple[date, date]:
@@ -287,21 +283,20 @@ def explain_command(
     """
     with cli.monitor(writes=False) as opened:
         cli.check_stored_source(opened.store, source)
-        subjects = _judged_labels(opened, source)
+        judged = opened.store.newest_diagnoses(back=BACK, until=opened.clock())  # in the year before the newest window
+        subjects = [(each.source, each.label) for each in judged if source in (None, each.source)]
         named = [each for each in subjects if each[1] == (None if what in (AS_A_WHOLE, "(all labels)") else what)]
         if not named:
-            _print_verdict(opened, _verdict_of(opened, what, subjects), json_output=json_output)
+            explanation = _explanation_of(opened, _verdict_of(opened, what, subjects))
+            if json_output:
+                cli.print_json(document(explanation))
+            else:
+                cli.out.print(*lines(explanation), sep="\n", markup=False, highlight=False)
             return
         for place, (name, label) in enumerate(named):
             if place and not json_output:
                 cli.out.print()
             _print_label(opened, name, label, json_output=json_output)
-
-
-def _judged_labels(opened: Monitor, source: str | None) -> list[tuple[str, str | None]]:
-    """The labels that were judged in the year before the newest window, with their sources."""
-    judged = opened.store.newest_diagnoses(back=BACK, until=opened.clock())
-    return [(each.source, each.label) for each in judged if source in (None, each.source)]
 
 
 def _verdict_of(opened: Monitor, what: str, judged: Sequence[tuple[str, str | None]]) -> Verdict:
@@ -344,14 +339,6 @@ def _print_label(opened: Monitor, source: str, label: str | None, *, json_output
     fine = ", ".join(verdict.rule for verdict in newest if verdict.outcome == "ok")
     if fine:
         cli.say(f"\nWithin their limits: {fine}.")
-
-
-def _print_verdict(opened: Monitor, verdict: Verdict, *, json_output: bool) -> None:
-    explanation = _explanation_of(opened, verdict)
-    if json_output:
-        cli.print_json(document(explanation))
-    else:
-        cli.out.print(*lines(explanation), sep="\n", markup=False, highlight=False)
 
 
 def _explanation_of(opened: Monitor, verdict: Verdict) -> Explanation:

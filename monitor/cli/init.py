@@ -136,7 +136,8 @@ def init(
     findings = [*check_places(settings, begun.config, None)]
     _show_findings(findings)
     end_where_wrong(findings)
-    _next(settings, begun.weeks)
+    for command, why in _steps(settings, begun.weeks):
+        cli.print_next(f"calmon {command}", why, settings)
 
 
 def somebody_answers() -> bool:
@@ -649,12 +650,6 @@ def _environment(path: Path, address: str) -> Mapping[str, str]:
     return {**others, "CALMON_CONFIG": str(path), "CALMON_WAREHOUSE_URL": address}
 
 
-def _next(settings: Settings, weeks: Weeks) -> None:
-    """Print what to do next."""
-    for words, why in _steps(weeks, _pin_words(settings, weeks) if weeks.baseline else []):
-        cli.print_next(" ".join(["calmon", *words]), why, settings)
-
-
 def _confirmed(question: str, *, default: bool = False) -> bool:
     """Whether a person says yes; False where nobody answers."""
     try:
@@ -663,26 +658,23 @@ def _confirmed(question: str, *, default: bool = False) -> bool:
         return False
 
 
-def _pin_words(settings: Settings, weeks: Weeks) -> list[str]:
-    """The options with which these weeks can be pinned: tried, since `baseline pin` refuses weeks that changed."""
-    with open_monitor(settings, writes=False) as opened:
-        found = plan(opened, weeks.baseline)
-    few = [] if found.min_pairs is None else ["--min-pairs", str(round_pairs(found.min_pairs))]
-    return ["--from", found.first.name, "--to", found.last.name, *few, *["--anyway"] * found.anyway]
+def _steps(settings: Settings, weeks: Weeks) -> Iterator[tuple[str, str]]:
+    """The next commands, each with what it is for; without rows, check again.
 
-
-def _steps(weeks: Weeks, pin_words: Sequence[str]) -> Iterator[tuple[list[str], str]]:
-    """The next commands; without rows, check again.
-
-    Pin the weeks before, backfill all weeks after them but the last, judge that one as the schedule would.
+    Pin the weeks before, backfill all weeks after them but the last, judge that one as the schedule would. The options
+    with which the weeks can be pinned are tried, since `baseline pin` refuses weeks that changed.
     """
     if not weeks.judged:
-        yield ["check"], "again, once there are rows of a week that is over"
+        yield "check", "again, once there are rows of a week that is over"
         return
-    if pin_words:
-        changed = "; something changed in them: look at it first" if "--anyway" in pin_words else ""
-        yield ["baseline", "pin", *pin_words], f"keep how these weeks were, for rules on a change{changed}"
+    if weeks.baseline:
+        with open_monitor(settings, writes=False) as opened:
+            found = plan(opened, weeks.baseline)
+        few = "" if found.min_pairs is None else f" --min-pairs {round_pairs(found.min_pairs)}"
+        pin = f"baseline pin --from {found.first.name} --to {found.last.name}{few}{' --anyway' * found.anyway}"
+        changed = "; something changed in them: look at it first" if found.anyway else ""
+        yield pin, f"keep how these weeks were, for rules on a change{changed}"
     *between, last = [week.name for week in weeks.judged]
     if between:
-        yield ["backfill", "--from", between[0], "--to", between[-1]], "evaluate the weeks up to the last; never acts"
-    yield ["run", "weekly", "--week", last], "judge the last week, as the weekly schedule would"
+        yield f"backfill --from {between[0]} --to {between[-1]}", "evaluate the weeks up to the last; never acts"
+    yield f"run weekly --week {last}", "judge the last week, as the weekly schedule would"

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from monitor.cli import common as cli
-from monitor.cli.baseline import asking_for
 from monitor.cli.runs import status
 from monitor.context import Monitor
 from monitor.core import windows
@@ -42,7 +41,7 @@ def release(
         cli.check_source(opened.config, source)
         noted = _noted(opened, source, version, cli.moment(at, opened.config), cli.who(by))
         before, since = _weeks(opened, noted.at)
-        look = partial(pin, asking_for(opened, 1), by="", reason="", sources=[source], only_look=True, progress=say)
+        look = partial(pin, opened, by="", reason="", sources=[source], min_pairs=1, only_look=True, progress=say)
         found = [look(weeks[0], weeks[-1]) for weeks in (before, since) if weeks]
         least, when = opened.config.baseline.min_pairs, cli.stated(noted.at, opened.config.zone)
     cli.say(f"release {clean(version)} of {source}: noted at {when}")

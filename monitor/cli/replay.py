@@ -70,7 +70,11 @@ def replay(
     plan = plan_of(present, proposed, end, weeks, sources=None if source is None else [source])
     with cli.existing_store() as store, bar(plan.total, "replay") as advance:
         found = replaying.replay(store, plan, advance)
-        shown = found if label is None else _of_judged(found, label)
+        judged = sorted({subject.label for subject in found.subjects if subject.label is not None})
+        if label is not None and label not in judged:
+            known = ", ".join(judged) or "none"
+            raise cli.UsageError(f"no label {label!r} was judged in these weeks; judged were: {known}")
+        shown = found if label is None else only_of(found, label)
         kept = [] if label is None else list(_kept(store, proposed, shown, label))
     if json_output:
         more = {} if label is None else {"kept": [kept_document(*each) for each in kept]}
@@ -81,15 +85,6 @@ def replay(
             print_kept(*each)
     if not found.subjects:
         raise cli.fail("the history holds nothing of these weeks; `calmon backfill` reads and keeps them")
-
-
-def _of_judged(found: Replay, label: str) -> Replay:
-    judged = sorted({subject.label for subject in found.subjects if subject.label is not None})
-    if label not in judged:
-        raise cli.UsageError(
-            f"no label {label!r} was judged in these weeks; judged were: {', '.join(judged) or 'none'}"
-        )
-    return only_of(found, label)
 
 
 def _kept(store: Store, config: Config, found: Replay, label: str) -> Iterator[tuple[FittingRows, KeptFrom]]:

@@ -14,7 +14,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from monitor.alerting.health import outage
 from monitor.cli import common as cli
 from monitor.config.model import Config
-from monitor.config.settings import Settings
 from monitor.context import ActMode
 from monitor.core import windows
 from monitor.core.records import Schedule, Subject, Window
@@ -111,8 +110,12 @@ def _run(
             cli.out.print(run_summary(result.evaluated, stories, result.actions))
             if (read := opened.warehouse.bytes_read) is not None:
                 cli.say(f"The warehouse read {read / 1e6:,.1f} MB of its tables for this run.")
-            if config.automation.dry_run and not dry_run:
-                _say_how_to_go_live(opened.settings, window)
+            if config.automation.dry_run and not dry_run:  # what lets the next ones act
+                settings = opened.settings
+                cli.say(f"Nothing was switched. To let it act, take `dry_run: true` out of {settings.config}, then:")
+                go_live = 'calmon automation enable --all --reason "go live"'
+                cli.print_next(go_live, "except labels in breach", settings)
+                cli.print_next(windows.run_command(window.schedule, window.name), "acts on what was found", settings)
             elif any(action.state.startswith("not sent") for action in result.actions):
                 cli.print_next("calmon check", "where messages go, and what is missing for it", opened.settings)
         for part in (part for part in result.evaluated if part.problem):
@@ -123,13 +126,6 @@ def _run(
         raise typer.Exit(cli.FAILED)
     if exit_code and result.breached:
         raise typer.Exit(cli.BREACH)
-
-
-def _say_how_to_go_live(settings: Settings, window: Window) -> None:
-    """After a run with ``dry_run: true``: what lets the next ones act."""
-    cli.say(f"Nothing was switched. To let it act, take `dry_run: true` out of {settings.config}, then:")
-    cli.print_next('calmon automation enable --all --reason "go live"', "except labels in breach", settings)
-    cli.print_next(windows.run_command(window.schedule, window.name), "acts on what was found", settings)
 
 
 @contextmanager

@@ -28,7 +28,10 @@ def serve(
     Where PREFECT_API_URL is not set, a Prefect server is started for as long as this runs. Ends with Ctrl-C.
     """
     if print_schedules:
-        sys.stdout.write(_schedules())
+        text, file = shipped(SCHEDULES_FILE).read_text("utf-8"), cli.settings().config
+        if not file.exists():
+            cli.warn(f"note: there is no {file} yet: the schedules are in UTC")
+        sys.stdout.write(in_zone(text, load_config(file).timezone) if file.exists() else text)
         return
     cli.configuration()  # a broken one is reported here, before another process starts
     if find_spec(_SERVING.partition(".")[0]) is None or find_spec("prefect") is None:
@@ -38,12 +41,3 @@ def serve(
     sys.stdout.flush()
     # in the place of this process: signals reach it, and what monitor imports stays free of Prefect
     os.execv(sys.executable, [sys.executable, "-m", _SERVING])  # noqa: S606 - our own module
-
-
-def _schedules() -> str:
-    """The shipped schedules in the time zone of alerts.yaml; without such a file in UTC, with a note."""
-    text, file = shipped(SCHEDULES_FILE).read_text("utf-8"), cli.settings().config
-    if not file.exists():
-        cli.warn(f"note: there is no {file} yet: the schedules are in UTC")
-        return text
-    return in_zone(text, load_config(file).timezone)

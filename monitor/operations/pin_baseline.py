@@ -101,6 +101,7 @@ def pin(
     reason: str,
     label: str | None = None,
     sources: Sequence[str] | None = None,
+    min_pairs: int | None = None,
     try_again: bool = False,
     anyway: bool = False,
     only_look: bool = False,
@@ -108,7 +109,8 @@ def pin(
 ) -> Pinned:
     """Freeze the weeks from ``first`` to ``last`` as a new version of each label's baseline.
 
-    ``label`` limits this to one label of each source; the others keep their versions. If something changed within the
+    ``label`` limits this to one label of each source; the others keep their versions. ``min_pairs`` takes the place of
+    that of alerts.yaml. If something changed within the
     weeks, nothing is pinned without ``anyway``; with ``only_look`` nothing is in any case. A source that cannot be read
     stops no other. With ``try_again``, for a caller that will try again, a warehouse that does not answer raises
     WarehouseFailed, and nothing is pinned.
@@ -132,7 +134,8 @@ def pin(
         rejected += _rejected(name, weeks[name], label) if of_source else ()
         versions[name] = dict(sorted(sum((Counter(week.versions) for week in weeks[name]), Counter()).items()))
     progress("comparing the weeks")
-    checked = [(span, _refusal(monitor, span)) for span in spans]
+    least = min_pairs or monitor.config.baseline.min_pairs
+    checked = [(span, refusal(span.subject.source, span.subject.label, _pooled(span), least)) for span in spans]
     usable = [span for span, refused in checked if refused is None]
     against = [*rejected, *concerns(usable, Limits.of(monitor.config), monitor.config.evaluation)]
     refuses = only_look or (not anyway and any(concern.is_inside for concern in against))
@@ -216,10 +219,6 @@ def _rejected(source: str, weeks: Sequence[WindowCounts], label: str | None) -> 
 
 def _pooled(span: SpanSeen) -> Counts:
     return pool(week.counts for week in span.inside)
-
-
-def _refusal(monitor: Monitor, span: SpanSeen) -> PinRefusal | None:
-    return refusal(span.subject.source, span.subject.label, _pooled(span), monitor.config.baseline.min_pairs)
 
 
 def _summaries(config: Config, spans: Sequence[SpanSeen], first: Window, last: Window) -> tuple[PinSummary, ...]:
