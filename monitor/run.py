@@ -234,7 +234,7 @@ def act(monitor: Monitor, run: Run) -> Run:
     run = _diagnosed(monitor, run)
     window, evaluated, diagnoses = run.window, run.evaluated, run.diagnoses
     if run.dry_run:
-        refused = tuple(acting.refused(evaluated, "not done: dry run"))
+        refused = tuple(acting.actions_of(evaluated, lambda *_: "not done: dry run"))
         return replace(run, actions=refused, automation=automation_of(monitor, diagnoses), ended=True)
     sources = [part.source for part in evaluated]
     refusals = acting.refusals_of(monitor, window, sources, run.mode)

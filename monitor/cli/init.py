@@ -56,7 +56,7 @@ from monitor.operations.propose_source import (
     with_truth,
 )
 from monitor.operations.read_text import ENGINES, reading_text
-from monitor.operations.recognise_tables import Found, joined_by, lacks_truth, recognised, truths_elsewhere
+from monitor.operations.recognise_tables import Found, columns_of, joined_by, lacks_truth, recognised, truths_of
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.words import listed
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
@@ -280,8 +280,9 @@ def _found(
         relation, truth = table.relation, truth or table.truth
     columns, files = warehouse.samples(relation), is_files(relation)
     if truth is None and lacks_truth(propose(columns, named, files=files)):
-        beside = _beside(relation) if files else warehouse.tables()
-        truth = _truth(truths_elsewhere(warehouse, relation, beside, named, files=files), ask=ask)
+        beside = _beside(relation) if files else [each for each in warehouse.tables() if each != relation]
+        seen = {relation: columns, **columns_of(warehouse, beside)}
+        truth = _truth(truths_of(relation, seen, named, files=files), ask=ask)
     return Found(relation) if truth is None else Found(relation, truth, _keys(columns, warehouse.samples(truth), on))
 
 

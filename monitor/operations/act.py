@@ -6,7 +6,7 @@ The switch acts before Slack, so that a slow Slack never keeps automation on.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from monitor.alerting import compose
@@ -20,6 +20,7 @@ from monitor.context import ActMode, Monitor
 from monitor.core.diagnoses import Diagnosis
 from monitor.core.records import (
     Action,
+    ActionKind,
     Incident,
     IncidentReason,
     RuleEvidence,
@@ -53,16 +54,12 @@ def refusals_of(monitor: Monitor, window: Window, names: Sequence[str], mode: Ac
     return refusals
 
 
-def refused(evaluated: Sequence[Evaluated], state: str) -> list[Action]:
-    """Every action that verdicts ask for, none of them done; ``state`` says why."""
-    return _distinct(
-        [
-            Action(kind, v.subject.source, v.subject.label, state)
-            for part in evaluated
-            for v in part.verdicts
-            for kind in v.actions
-        ]
+def actions_of(evaluated: Sequence[Evaluated], state_of: Callable[[ActionKind, str, str | None], str]) -> list[Action]:
+    """Every action that verdicts ask for, once for each (kind, source, label), with its state."""
+    asked = (
+        (kind, v.subject.source, v.subject.label) for part in evaluated for v in part.verdicts for kind in v.actions
     )
+    return [Action(*key, state_of(*key)) for key in dict.fromkeys(asked)]
 
 
 def act(
@@ -90,16 +87,13 @@ def act(
     names = {part.source for part in allowed}
     incidents = _incidents(monitor, allowed, [each for each in diagnoses if each.source in names])
     explained = {d.source: f"told with {clean(d.notes.explained_by[0])}" for d in diagnoses if d.notes.explained_by}
-    actions = []
-    for kind, subject in ((kind, v.subject) for part in evaluated for v in part.verdicts for kind in v.actions):
-        source, label = subject.source, subject.label
-        state = refusals[source]
-        if not state and kind != "slack":
-            state = states.get((source, label), "nothing to change")
-        elif not state and label is None and (source, label) not in incidents:
-            state = explained.get(source, "")
-        actions.append(Action(kind, source, label, state))
-    return actions
+
+    def state_of(kind: ActionKind, source: str, label: str | None) -> str:
+        if refusals[source] or kind != "slack":
+            return refusals[source] or states.get((source, label), "nothing to change")
+        return explained.get(source, "") if label is None and (source, label) not in incidents else ""
+
+    return actions_of(evaluated, state_of)
 
 
 def switch_source(monitor: Monitor, window: Window, part: Evaluated, requested: bool) -> dict[Key, str]:
@@ -263,12 +257,4 @@ def settled(monitor: Monitor, actions: Sequence[Action]) -> list[Action]:
             return f"none, resolved by {clean(incident.resolved_by or '')}; new rows bring it back"
         return NO_INCIDENT
 
-    return _distinct([replace(each, state=state_of(each)) for each in actions])
-
-
-def _distinct(actions: Sequence[Action]) -> list[Action]:
-    """One action for each (kind, source, label), in order; the first state is kept."""
-    seen: dict[tuple[str, str, str | None], Action] = {}
-    for action in actions:
-        seen.setdefault((action.kind, action.source, action.label), action)
-    return list(seen.values())
+    return [replace(each, state=state_of(each)) for each in actions]

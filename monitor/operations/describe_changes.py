@@ -8,6 +8,7 @@ from monitor.config.model import Config
 from monitor.core.wording import clean
 from monitor.evaluation.visible_changes import Typical, Visible, pooled_at_most, visible_changes
 from monitor.operations.propose_evaluation import Tuning
+from monitor.operations.starter_files import section_lines
 
 ALL_LABELS = "(all labels)"
 CANNOT_OCCUR = "cannot occur"
@@ -86,7 +87,8 @@ def remarks(name: str, config: Config, found: Sequence[Visible], typical: Typica
     yield from _unseen(config, found)
     better = tuning.applied(config)
     if _evaluated(visible_changes(name, better, typical), better) > _evaluated(found, config):
-        yield "with these lines in alerts.yaml more can be seen: " + "; ".join(_lines(config, tuning))
+        lines = section_lines(tuning.beside(config.evaluation, config.baseline))
+        yield f"with these lines in alerts.yaml more can be seen: {'; '.join(lines)}"
     rows = typical.labels[None].rows / typical.weeks
     if not any(each.subject.label is None and each.within(config.evaluation) for each in found):
         yield (
@@ -124,9 +126,3 @@ def _which(some: Sequence[Visible], of_rule: Sequence[Visible]) -> str:
 
 def _evaluated(found: Sequence[Visible], config: Config) -> int:
     return sum(each.within(config.evaluation) for each in found)
-
-
-def _lines(config: Config, tuning: Tuning) -> Iterator[str]:
-    """The lines of alerts.yaml for each value of the tuning that differs from the configuration."""
-    for name, values in tuning.beside(config.evaluation, config.baseline).items():
-        yield f"{name}: {{{', '.join(f'{key}: {value}' for key, value in values.items())}}}"

@@ -184,7 +184,10 @@ class _SourceFacts:
         until = judged if here else windows.containing(schedule, judged.end, config.zone)
         past = self.monitor.store.past_promises(source, until, LONGEST, config.zone, segments=True)
         kept = tuple(reversed(of_the_same_evidence(past, settings_of(config.sources[source]))))
-        return (*kept, _past_window(self.current)) if here else kept
+        if not here:
+            return kept
+        now, promises = self.current, {label: all_promises_of(part) for label, part in self.current.labels.items()}
+        return (*kept, PastWindow(now.window, promises, now.versions, now.rejected, now.segments))
 
     def _levels(self, label: Label, breaches: Sequence[Verdict]) -> dict[tuple[str, Where], list[Level]]:
         """The stored values of each metric in breach that is not made of promises, oldest first."""
@@ -241,11 +244,6 @@ class _SourceFacts:
     def _events(self) -> Mapping[Key, Sequence[SwitchEvent]]:
         store = self.monitor.store
         return by_switch([*store.switch_events(self.evaluated.source), *store.gate_events()])
-
-
-def _past_window(counts: WindowCounts) -> PastWindow:
-    promises = {label: all_promises_of(part) for label, part in counts.labels.items()}
-    return PastWindow(counts.window, promises, counts.versions, counts.rejected, counts.segments)
 
 
 def automation_of(monitor: Monitor, diagnoses: Sequence[Diagnosis]) -> tuple[AutomationState, ...]:

@@ -108,14 +108,10 @@ def recalibrate(rows: FittingRows, method: Method | None, evaluation: Evaluation
     except CannotFit as error:
         raise Refused(f"{chosen} cannot be fitted: {error}") from error
     if method is not None:
-        choice = Choice(method, *_asked_for(gains[method]))
+        better = helps(gains[method])
+        outcome = "it helps" if better else "on rows not seen it does not help"
+        choice = Choice(method, "helps" if better else "none_helps", f"{method}, as asked for: {outcome}")
     subject = rows.subject
     return Recalibrated(
         gains, choice, replace(made, source=subject.source, label=subject.label, fitted_on=rows.fitted_on)
     )
-
-
-def _asked_for(gain: Gain) -> tuple[str, str]:
-    if helps(gain):
-        return "helps", f"{gain.method}, as asked for: it helps"
-    return "none_helps", f"{gain.method}, as asked for: on rows not seen it does not help"

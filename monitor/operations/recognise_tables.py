@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from monitor.operations.propose_source import NAMES, Proposal, Unclear, holds_dates, plain_name, propose, with_truth
@@ -37,22 +38,13 @@ class Found:
 
 def recognised(warehouse: Warehouse, tables: Sequence[str], given: Mapping[str, str]) -> list[Found]:
     """The tables that can be read alone; if there is none, the pairs of predictions and truths."""
-    columns = {table: found for table in tables[:MOST_TABLES] if (found := _columns(warehouse, table))}
+    columns = columns_of(warehouse, tables)
     alone = [
         Found(name) for name, samples in columns.items() if isinstance(propose(samples, given, files=False), Proposal)
     ]
     if alone:
         return alone
     return [found for name in columns for found in truths_of(name, columns, given, files=False)]
-
-
-def truths_elsewhere(
-    warehouse: Warehouse, relation: str, tables: Sequence[str], given: Mapping[str, str], *, files: bool
-) -> list[Found]:
-    """The tables of truths with which ``relation``, which has none, can be read."""
-    names = [relation, *(table for table in tables[:MOST_TABLES] if table != relation)]
-    columns = {table: found for table in names if (found := _columns(warehouse, table))}
-    return truths_of(relation, columns, given, files=files)
 
 
 def lacks_truth(found: Proposal | Unclear) -> bool:
@@ -117,9 +109,10 @@ def _same_values(one: ColumnSample, other: ColumnSample) -> bool:
     return distinct and bool(first) and len(first & second) >= _SHARED * min(len(first), len(second))
 
 
-def _columns(warehouse: Warehouse, table: str) -> Columns:
-    """The columns of a table; () if it cannot be read, such as a broken view."""
-    try:
-        return warehouse.samples(table)
-    except (RelationError, WarehouseFailed):
-        return ()
+def columns_of(warehouse: Warehouse, tables: Sequence[str]) -> dict[str, Columns]:
+    """The columns of the first tables, without those that cannot be read, such as a broken view."""
+    found: dict[str, Columns] = {}
+    for table in tables[:MOST_TABLES]:
+        with suppress(RelationError, WarehouseFailed):
+            found[table] = warehouse.samples(table)
+    return {table: columns for table, columns in found.items() if columns}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import yaml
 EVERY_KIND = frozenset({"multilabel", "multiclass", "top_k", "single_label"})
 ONE_TRUTH = frozenset({"multiclass", "top_k"})
 """Kinds of sources in which an item that one label gets wrong is missed by another one, in all rows of that."""
+FITTING = "# What fits the number of rows that there are (calmon check says what can be seen with it)\n"
 HEAD = """\
 # A rule fires where the value is beyond the threshold AND that is statistically significant (docs/configuration.md)
 rules:
@@ -187,7 +188,7 @@ def starter_config(
         yaml.safe_dump({"version": 1, "timezone": timezone}, sort_keys=False),
         yaml.safe_dump(source, sort_keys=False, allow_unicode=True, width=10_000),
         "\n",
-        _fitting(tuning or {}),
+        *([FITTING, *(f"{line}\n" for line in section_lines(tuning)), "\n"] if tuning else []),
         HEAD,
         *(rule.in_words((aside or {}).get(rule.id)) for rule in (*STARTER_RULES, *more) if kind in rule.kinds),
         "\n",
@@ -197,17 +198,10 @@ def starter_config(
     return "".join(parts)
 
 
-def _fitting(tuning: Mapping[str, Mapping[str, int]]) -> str:
-    """The sections whose values fit the number of rows."""
-    if not tuning:
-        return ""
-    lines = [
-        f"{section}: {{{', '.join(f'{key}: {value}' for key, value in values.items())}}}\n"
-        for section, values in tuning.items()
-    ]
-    return "# What fits the number of rows that there are (calmon check says what can be seen with it)\n" + "".join(
-        [*lines, "\n"]
-    )
+def section_lines(tuning: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """The lines of alerts.yaml with these values of its sections."""
+    for section, values in tuning.items():
+        yield f"{section}: {{{', '.join(f'{key}: {value}' for key, value in values.items())}}}"
 
 
 def starter_environment(address: str) -> str:
