@@ -25,7 +25,6 @@ TotalOption = Annotated[int | None, typer.Option("--checks", min=1, help="Instea
 TableOption = Annotated[
     str | None, typer.Option(help="Instead of a file: a table in the database of CALMON_AUDIT_URL.")
 ]
-WeekOption = Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")]
 EachOption = Annotated[int | None, typer.Option(min=1, help="Instead of a plan: so many items of each label.")]
 
 
@@ -38,7 +37,7 @@ def plan_command(
     fall: FallOption = 0.05,
     weeks: WeeksOption = 4,
     checks: TotalOption = None,
-    week: WeekOption = None,
+    week: cli.WeekOption = None,
     json_output: cli.JsonFlag = False,
 ) -> None:
     """How many random items of each label people must check in a week, so that a fall of its accuracy is seen."""
@@ -81,7 +80,7 @@ def draw_command(
     weeks: WeeksOption = 4,
     checks: TotalOption = None,
     each: EachOption = None,
-    week: WeekOption = None,
+    week: cli.WeekOption = None,
     seed: Annotated[str, typer.Option(help="Another seed draws other items; the same one draws the same.")] = "audit",
 ) -> None:
     """Draw the items of a week that people check, as many as planned, at random among those that act alone.

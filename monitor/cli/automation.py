@@ -52,15 +52,11 @@ class SwitchCommands(OnDemand):
         "advise": "monitor.cli.thresholds",
     }
 
-    @classmethod
-    def owner(cls) -> typer.Typer:
-        """``calmon automation`` itself."""
-        return automation_app
-
 
 automation_app = typer.Typer(
     cls=SwitchCommands, no_args_is_help=True, help="The switch: what may act alone, and who changed it."
 )
+SwitchCommands.owner = automation_app
 cli.app.add_typer(automation_app, name="automation")
 
 AllFlag = Annotated[bool, typer.Option("--all", help="Every label known of the source (or of all sources).")]

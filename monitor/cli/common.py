@@ -149,11 +149,6 @@ class Commands(OnDemand):
         with plain_errors():
             return super().invoke(ctx)
 
-    @classmethod
-    def owner(cls) -> typer.Typer:
-        """``calmon`` itself."""
-        return app
-
 
 app = typer.Typer(
     name="calmon",
@@ -165,6 +160,7 @@ app = typer.Typer(
     epilog="Each command has examples: [bold]calmon run weekly --help[/bold]. Completion of words in this shell: "
     "[bold]calmon --install-completion[/bold]",
 )
+Commands.owner = app
 
 
 @app.callback()
@@ -177,6 +173,9 @@ def _before_commands() -> None:
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output, nothing else.")]
 SourceOption = Annotated[str | None, typer.Option("--source", help="Only this source of alerts.yaml.")]
+WeekOption = Annotated[
+    str | None, typer.Option("--week", help="An ISO week like 2026-W46; default: the last ready one.")
+]
 LabelOption = Annotated[str | None, typer.Option("--label", help="Only this label.")]
 ByOption = Annotated[str | None, typer.Option("--by", help="Who does this; default: the system user.")]
 

@@ -15,17 +15,14 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class OnDemand(TyperGroup):
-    """A group whose ``modules`` (command -> module) add commands to :meth:`owner` as they are imported."""
+    """A group whose ``modules`` (command -> module) add commands to its ``owner`` as they are imported."""
 
     modules: ClassVar[Mapping[str, str]] = {}
     summaries: ClassVar[Mapping[str, str]] = {}
     """The first sentence of the help of a command, for the help of its group. Without one the command is imported."""
+    owner: ClassVar[typer.Typer]
+    """The application whose group this is."""
     _lists = False
-
-    @classmethod
-    def owner(cls) -> typer.Typer:
-        """The application whose group this is."""
-        raise NotImplementedError
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The group's own commands, then those of modules."""
@@ -49,5 +46,5 @@ class OnDemand(TyperGroup):
         if cmd_name not in self.commands:
             for module in [self.modules[cmd_name]] if cmd_name in self.modules else set(self.modules.values()):
                 import_module(module)
-            self.commands.update(typer.main.get_group(self.owner()).commands)
+            self.commands.update(typer.main.get_group(self.owner).commands)
         return super().get_command(ctx, cmd_name)

@@ -29,7 +29,7 @@ def examples_command(
     score_min: Annotated[float, typer.Option(min=0.0, max=1.0, help="Scores from here on.")] = 0.0,
     score_max: Annotated[float, typer.Option(min=0.0, max=1.0, help="Scores up to here.")] = 1.0,
     source: cli.SourceOption = None,
-    week: Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")] = None,
+    week: cli.WeekOption = None,
     date: Annotated[str | None, typer.Option(help="A day like 2026-11-16 instead of a week.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST, help="How many rows at most.")] = 20,
     json_output: cli.JsonFlag = False,

@@ -130,22 +130,20 @@ def _write_history(
     *,
     requested: bool,
 ) -> None:
-    if format == "parquet":
-        if output is not None:
-            cli.write(output, history_parquet(found))
-        elif sys.stdout.isatty():
-            raise cli.UsageError("parquet is no text for a terminal: say where with --output FILE")
-        else:
-            typer.echo(history_parquet(found), nl=False)
-        return
     if format == "table" and output is None:
         cli.out.print(history_view(found, requested=requested) if found else NOTHING)
         return
-    text = history_csv(found) if format in ("csv", "table") else history_json(found)
-    if output is not None:
-        cli.write(output, text)
+    content: str | bytes
+    if format == "parquet":
+        content = history_parquet(found)
     else:
-        typer.echo(text, nl=not text.endswith("\n"))
+        content = history_json(found) if format == "json" else history_csv(found)
+    if output is not None:
+        cli.write(output, content)
+    elif isinstance(content, bytes) and sys.stdout.isatty():
+        raise cli.UsageError("parquet is no text for a terminal: say where with --output FILE")
+    else:
+        typer.echo(content, nl=isinstance(content, str) and not content.endswith("\n"))
 
 
 def _of_rule(name: str) -> tuple[str, Where, Schedule]:
@@ -179,7 +177,7 @@ def days_of(schedule: Schedule, first: str | None, last: str | None, newest: int
     "calmon report --label billing --target 0.98  ·  calmon report --label '*'"
 )
 def report(
-    week: Annotated[str | None, typer.Option(help="An ISO week; default: the last ready one.")] = None,
+    week: cli.WeekOption = None,
     source: cli.SourceOption = None,
     label: Annotated[
         str | None,

@@ -35,6 +35,9 @@ _LEVELS: dict[Seen, float] = {"ok": 0.0, "unconfirmed": 1.0, "info": 2.0, "warni
 """The height of a week's mark; "not_evaluated" has none, and is a dot."""
 _WORDS: dict[model.Switched, str] = {"off": "off", "blocked": "scores blocked", "segments": "segments off", "": "-"}
 _LEGEND = "Worst of each week: · not judged  ▁ ok  ▃ beyond the limit, not confirmed  ▅ info  ▇ warning  █ critical"
+_SUMMARY = (
+    "rules revision", "incidents", "automation turned off for", "scores blocked for", "label-weeks not judged",
+)  # fmt: skip
 _WHY = {
     LeftOut.NEEDS_WHOLE_ROWS: "its metric needs whole rows, which are not kept",
     LeftOut.COLUMN_NOT_WATCHED: "no test of its column was stored",
@@ -116,20 +119,14 @@ def _show(found: Replay) -> None:
 
 def _print_summary(found: Replay) -> None:
     span = f"{found.weeks[0].name} to {found.weeks[-1].name}, {count_of(len(found.weeks), 'week')}"
-    present, proposed = _summary(found.present), _summary(found.proposed)
-    rows = [(name, present[name], proposed[name]) for name in present]
+    rows = zip(_SUMMARY, _summary(found.present), _summary(found.proposed), strict=True)
     cli.print_table(("", "present", "proposed"), rows, title=f"What would have come of it: {span}")
 
 
-def _summary(side: Side) -> dict[str, str]:
+def _summary(side: Side) -> tuple[str, ...]:
     off, blocked = (", ".join(subject.name for subject in side.switched(how)) or "-" for how in ("off", "blocked"))
-    return {
-        "rules revision": side.revision,
-        "incidents": str(len(side.incidents)),
-        "automation turned off for": off,
-        "scores blocked for": blocked,
-        "label-weeks not judged": f"{side.weeks_not_evaluated:,} of {side.weeks:,}",
-    }
+    not_judged = f"{side.weeks_not_evaluated:,} of {side.weeks:,}"
+    return side.revision, str(len(side.incidents)), off, blocked, not_judged
 
 
 def _incidents_table(pairs: Sequence[Pair]) -> Table:

@@ -42,7 +42,7 @@ ExitCode = Annotated[bool, typer.Option("--exit-code", help="Leave with 3 where 
     "calmon run weekly --source tickets --dry-run"
 )
 def weekly(
-    week: Annotated[str | None, typer.Option(help="An ISO week like 2026-W46; default: the last ready one.")] = None,
+    week: cli.WeekOption = None,
     source: cli.SourceOption = None,
     json_output: cli.JsonFlag = False,
     dry_run: DryRun = False,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -57,17 +56,8 @@ _COLUMNS = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class DemoSummary:
-    """What was written, from when on: the rows of each table, with malformed and duplicate ones."""
-
-    path: Path
-    start: datetime
-    rows: Mapping[str, int]
-
-
-def write_demo(path: Path, end: Window, *, seed: int = SEED, progress: Progress | None = None) -> DemoSummary:
-    """Write the tables ``tickets`` and ``mail`` for the 26 weeks of which ``end`` is the last.
+def write_demo(path: Path, end: Window, *, seed: int = SEED, progress: Progress | None = None) -> Mapping[str, int]:
+    """Write the tables ``tickets`` and ``mail`` for the 26 weeks of which ``end`` is the last; returns their rows.
 
     ``end`` is a weekly window in UTC. A file already at ``path`` is replaced, once the new one is
     whole. ``progress`` is called with (steps done, steps in all). Raises ValueError where ``end`` is not a week.
@@ -78,15 +68,16 @@ def write_demo(path: Path, end: Window, *, seed: int = SEED, progress: Progress 
     draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     draft.unlink(missing_ok=True)
     try:
-        summary = _write(draft, path, end, seed, progress or (lambda _done, _total: None))
+        rows = _write(draft, end, seed, progress or (lambda _done, _total: None))
         path.with_name(f"{path.name}.wal").unlink(missing_ok=True)  # of the file that is replaced
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
-    return summary
+    return rows
 
 
-def _write(draft: Path, path: Path, end: Window, seed: int, progress: Progress) -> DemoSummary:
+def _write(draft: Path, end: Window, seed: int, progress: Progress) -> Mapping[str, int]:
+    """Write the file; returns the rows of each table, with malformed and duplicate ones."""
     start = end.end - timedelta(weeks=WEEKS)
     # week 0 only gives those of its items that were resolved in week 1
     steps = [(source, week) for source in SOURCES for week in range(WEEKS + 1)]
@@ -103,7 +94,7 @@ def _write(draft: Path, path: Path, end: Window, seed: int, progress: Progress) 
             _insert(connection, source, pd.concat([good, *odd], ignore_index=True))
         rows = {source: len(connection.table(source)) for source in SOURCES}
     progress(len(steps), len(steps))
-    return DemoSummary(path, start, rows)
+    return rows
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, source: str, frame: pd.DataFrame) -> None:

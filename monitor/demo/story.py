@@ -8,16 +8,14 @@ the time when that week was due for the last step. So its numbers are those of a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 from rich.console import Group, RenderableType
 from rich.constrain import Constrain
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 from sqlalchemy.engine import make_url
 
@@ -27,7 +25,7 @@ from monitor.context import ActMode, Monitor, utc_now
 from monitor.core import windows
 from monitor.core.records import Refused, Window, WrongRequest
 from monitor.core.wording import percent
-from monitor.demo.generator import DemoSummary, write_demo
+from monitor.demo.generator import write_demo
 from monitor.demo.population import BASELINE_WEEKS, PLANTED, WEEKS
 from monitor.evaluation.safe_scores import kept_from
 from monitor.operations.audit import plan as plan_audit
@@ -42,38 +40,6 @@ from monitor.story.window import needing
 MARKER = ".demo"
 FINE, FALL = ("tickets", "login"), 0.15
 WIDTH = 80
-
-
-@dataclass(frozen=True, slots=True)
-class DemoPlan:
-    """The weeks of the demo: the baseline's, those that are backfilled, and the last one."""
-
-    weeks: tuple[Window, ...]
-
-    @property
-    def baseline(self) -> tuple[Window, Window]:
-        """The first and the last week of the baseline."""
-        return self.weeks[0], self.weeks[BASELINE_WEEKS - 1]
-
-    @property
-    def backfilled(self) -> tuple[Window, ...]:
-        """The weeks between, which are judged but never act."""
-        return self.weeks[BASELINE_WEEKS:-1]
-
-    @property
-    def last(self) -> Window:
-        """The week that is run for real."""
-        return self.weeks[-1]
-
-    @property
-    def due(self) -> datetime:
-        """When the last week can be judged."""
-        return self.last.end + windows.SETTLE
-
-
-def plan_of(last: Window, zone: ZoneInfo) -> DemoPlan:
-    """26 weeks that end with ``last``."""
-    return DemoPlan(tuple(windows.up_to(last, WEEKS, zone)))
 
 
 def prepare(settings: Settings) -> Path:
@@ -115,7 +81,9 @@ def tell(
     Raises WrongRequest like :func:`prepare`.
     """
     zone = load_config(settings.config).zone
-    plan = plan_of(windows.last_ready("weekly", utc_now(), zone), zone)  # once: a week may become ready meanwhile
+    # once: a week may become ready meanwhile
+    weeks = windows.up_to(windows.last_ready("weekly", utc_now(), zone), WEEKS, zone)
+    end = weeks[-1]
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -129,20 +97,20 @@ def tell(
         def written(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
-        data = write_demo(prepare(settings), plan.last, progress=written)
+        rows = write_demo(prepare(settings), end, progress=written)
         with open_monitor(settings) as opened:
-            monitor = at(opened, plan.last.start)
-            for first, last in progress.track([plan.baseline], description="pinning the baseline"):
-                pin_weeks(monitor, first, last)
+            monitor = at(opened, end.start)
+            for last in progress.track([weeks[BASELINE_WEEKS - 1]], description="pinning the baseline"):
+                pin_weeks(monitor, weeks[0], last)
                 for source in monitor.config.sources:  # as an operator does who has pinned a baseline
                     for label in known_labels(monitor, source):
                         change_switch(monitor, source, label, enable=True, by="demo", reason="start of the demo")
-            for window in progress.track(plan.backfilled, description="backfill"):
+            for window in progress.track(weeks[BASELINE_WEEKS:-1], description="backfill"):
                 judge(monitor, window, "never")
-            monitor = at(opened, plan.due)
-            for_real = progress.track([plan.last], description=f"running {plan.last.name} for real")
+            monitor = at(opened, end.end + windows.SETTLE)
+            for_real = progress.track([end], description=f"running {end.name} for real")
             (result,) = [judge(monitor, window, "auto") for window in for_real]
-            return ending(monitor, plan, result, data)
+            return ending(monitor, weeks, result, rows)
 
 
 def at(monitor: Monitor, time: datetime) -> Monitor:
@@ -150,27 +118,23 @@ def at(monitor: Monitor, time: datetime) -> Monitor:
     return replace(monitor, clock=lambda: time, settings=monitor.settings.model_copy(update={"heartbeat_url": None}))
 
 
-def ending(monitor: Monitor, plan: DemoPlan, result: Run, data: DemoSummary) -> RenderableType:
+def ending(monitor: Monitor, weeks: Sequence[Window], result: Run, rows: Mapping[str, int]) -> RenderableType:
     """The end of the demo, in 80 columns: what the last week showed, and what had been planted."""
-    rows = " and ".join(f"{n:,} rows of {name}" for name, n in data.rows.items())
+    made, end = " and ".join(f"{n:,} rows of {name}" for name, n in rows.items()), weeks[-1]
+    table = plain_table("label", "planted change", "from", title="What had been planted (the monitor does not know)")
+    for p in PLANTED:
+        table.add_row(f"{p.source}/{p.label}", p.description, weeks[p.week - 1].name)
     verdicts = [verdict for part in result.evaluated for verdict in part.verdicts]
     stories = Teller.of(monitor).of_window(result.diagnoses, verdicts)
     worst = next((story.label for story in needing(stories) if story.label is not None), "LABEL")
     shown = Group(
         run_summary(result.evaluated, stories, result.actions),
-        Text(f"({rows} over {WEEKS} weeks were made and evaluated, one for each item and label.)\n"),
-        _planted(plan),
-        Text(_of_one_that_is_fine(monitor, plan.last)),
-        Text.from_markup(_NEXT.format(week=plan.last.name, label=f"{worst:<23}")),
+        Text(f"({made} over {WEEKS} weeks were made and evaluated, one for each item and label.)\n"),
+        table,
+        Text(_of_one_that_is_fine(monitor, end)),
+        Text.from_markup(_NEXT.format(week=end.name, label=f"{worst:<23}")),
     )
     return Constrain(shown, WIDTH)
-
-
-def _planted(plan: DemoPlan) -> Table:
-    table = plain_table("label", "planted change", "from", title="What had been planted (the monitor does not know)")
-    for p in PLANTED:
-        table.add_row(f"{p.source}/{p.label}", p.description, plan.weeks[p.week - 1].name)
-    return table
 
 
 def _of_one_that_is_fine(monitor: Monitor, window: Window) -> str:

@@ -129,50 +129,37 @@ def read_press(payload: Mapping[str, Any], team: str) -> Press:
 
     In a channel that is shared with another workspace, people of the other one are refused.
     """
+    user = text_at(payload, "user", "id")
     teams = {text_at(payload, "team", "id"), text_at(payload, "user", "team_id")} - {""}
-    if not text_at(payload, "user", "id"):
+    if not user:
         raise PressRefused(PressRefusal.NOT_UNDERSTOOD, "nobody pressed it")
     if teams != {team}:
         raise PressRefused(PressRefusal.OTHER_WORKSPACE)
+    trigger, reason = text_at(payload, "trigger_id"), None
     if payload.get("type") == "view_submission":
-        return _sent_modal(payload)
-    if payload.get("type") == "block_actions":
-        return _pressed_button(payload)
-    raise PressRefused(PressRefusal.NOT_UNDERSTOOD)
-
-
-def _pressed_button(payload: Mapping[str, Any]) -> Press:
-    action, incident, ts = (text_at(payload, "actions", 0, name) for name in ("action_id", "value", "action_ts"))
-    if action not in ACTIONS:
+        metadata, action = _metadata(payload), text_at(payload, "view", "callback_id")
+        incident, ts = text_at(metadata, "incident"), text_at(metadata, "ts")
+        key = f"slack:view:{text_at(payload, 'view', 'id')}"
+        reason = clean(text_at(payload, "view", "state", "values", "reason", "reason", "value"), REASON_LENGTH)
+    elif payload.get("type") == "block_actions":
+        action, incident, ts = (text_at(payload, "actions", 0, name) for name in ("action_id", "value", "action_ts"))
+        key = f"slack:{ts}:{user}:{action}:{incident}"
+    else:
+        raise PressRefused(PressRefusal.NOT_UNDERSTOOD)
+    if action not in (ACTIONS if reason is None else (MODAL,)):
         raise PressRefused(PressRefusal.UNKNOWN_ACTION)
-    key = f"slack:{ts}:{text_at(payload, 'user', 'id')}:{action}:{incident}"
-    return _press(payload, key, action, incident, ts, trigger=text_at(payload, "trigger_id"))
-
-
-def _sent_modal(payload: Mapping[str, Any]) -> Press:
-    if text_at(payload, "view", "callback_id") != MODAL:
-        raise PressRefused(PressRefusal.UNKNOWN_ACTION)
-    metadata = _metadata(payload)
-    reason = text_at(payload, "view", "state", "values", "reason", "reason", "value")
-    press = _press(
-        payload, f"slack:view:{text_at(payload, 'view', 'id')}", MODAL, text_at(metadata, "incident"),
-        text_at(metadata, "ts"), reason=clean(reason, REASON_LENGTH),
-    )  # fmt: skip
-    if not (press.reason or "").strip():
-        raise PressRefused(PressRefusal.REASON_MISSING)
-    return press
-
-
-def _press(payload: Mapping[str, Any], key: str, action: str, incident: str, ts: str, **more: str) -> Press:
     if not incident:
         raise PressRefused(PressRefusal.NO_INCIDENT)
-    name = text_at(payload, "user", "username") or text_at(payload, "user", "name") or "somebody"
-    user, channel = text_at(payload, "user", "id"), channel_of(payload)
     try:
         at = datetime.fromtimestamp(float(ts), UTC)
     except (ValueError, OverflowError, OSError) as error:
         raise PressRefused(PressRefusal.NOT_UNDERSTOOD, "it does not say when") from error
-    return Press(key[:200], action, incident, user, clean(name, 60), channel, at, **more)
+    if reason is not None and not reason.strip():
+        raise PressRefused(PressRefusal.REASON_MISSING)
+    name = text_at(payload, "user", "username") or text_at(payload, "user", "name") or "somebody"
+    return Press(
+        key[:200], action, incident, user, clean(name, 60), channel_of(payload), at, trigger=trigger, reason=reason
+    )
 
 
 def channel_of(payload: Mapping[str, Any]) -> str:

@@ -14,9 +14,10 @@ import pytest
 
 from monitor.config.settings import Settings, load_settings
 from monitor.context import Monitor
-from monitor.core.windows import week
+from monitor.core.records import Window
+from monitor.core.windows import SETTLE, up_to, week
 from monitor.demo.population import PLANTED, WEEKS
-from monitor.demo.story import DemoPlan, at, plan_of
+from monitor.demo.story import at
 from monitor.operations.open import open_monitor
 from monitor.operations.replay.plan import plan_of as plan_of_replay
 from monitor.run import run_window
@@ -76,10 +77,10 @@ def settings(environment: dict[str, str]) -> Settings:
     return load_settings(environment)
 
 
-def plan_told(monitor: Monitor) -> DemoPlan:
-    """The plan that the demo followed, whatever the clock says by now."""
+def weeks_told(monitor: Monitor) -> list[Window]:
+    """The weeks of the demo, whatever the clock says by now."""
     newest, *_ = monitor.store.runs("weekly", 1)
-    return plan_of(week(newest["window_name"], monitor.config.zone), monitor.config.zone)
+    return up_to(week(newest["window_name"], monitor.config.zone), WEEKS, monitor.config.zone)
 
 
 def test_it_ends_with_what_a_person_wants_to_know(told: tuple[str, list[slack.Answer]]) -> None:
@@ -138,10 +139,10 @@ def test_every_planted_change_is_a_breach_within_two_weeks_and_nothing_else_ever
     assert told
     found: dict[tuple[str, str | None], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
     with open_monitor(settings(environment)) as monitor:
-        plan = plan_told(monitor)
-        for window in plan.weeks[:8]:  # the demo leaves the baseline's own weeks unjudged
+        told_weeks = weeks_told(monitor)
+        for window in told_weeks[:8]:  # the demo leaves the baseline's own weeks unjudged
             run_window(monitor, window, act="never")
-        number = {window.name: index for index, window in enumerate(plan.weeks, start=1)}
+        number = {window.name: index for index, window in enumerate(told_weeks, start=1)}
         for verdict in monitor.store.verdicts(schedule="weekly", outcome="breach"):
             subject = verdict.subject
             found[subject.source, subject.label][number[verdict.window.name]].add(verdict.rule)
@@ -161,10 +162,10 @@ def test_the_last_week_again_sends_and_stores_nothing(
     with slack.running() as server:
         more = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url}
         with open_monitor(load_settings(environment | more)) as opened:
-            plan = plan_told(opened)
-            monitor = at(opened, plan.due)
+            last = weeks_told(opened)[-1]
+            monitor = at(opened, last.end + SETTLE)
             before = len(monitor.store.verdicts(current_only=False)), len(monitor.store.deliveries())
-            result = run_window(monitor, plan.last)
+            result = run_window(monitor, last)
             assert (len(monitor.store.verdicts(current_only=False)), len(monitor.store.deliveries())) == before
     assert server.messages == []
     assert {(a.kind, a.state) for a in result.actions} == {("slack", "sent"), ("disable_automation", "already off")}
@@ -175,7 +176,7 @@ def test_a_replay_of_the_present_file_gives_every_verdict_again(
 ) -> None:
     assert told
     with open_monitor(settings(environment)) as monitor:
-        plan = plan_of_replay(monitor.config, monitor.config, plan_told(monitor).last, 52)
+        plan = plan_of_replay(monitor.config, monitor.config, weeks_told(monitor)[-1], 52)
         said, again = said_and_said_again(monitor.store, plan)
         given = monitor.store.verdicts()
     assert len(given) > 1_000

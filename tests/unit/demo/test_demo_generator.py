@@ -1,6 +1,7 @@
 """The rows of the demo, read back from the file."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -9,12 +10,13 @@ import numpy as np
 import pytest
 
 from monitor.core import windows
-from monitor.demo.generator import DemoSummary, write_demo
+from monitor.demo.generator import write_demo
 from monitor.demo.population import PLANTED, SOURCES, WEEKS
 from tests.fakes.demo_truth import truth
 
 UTC_ZONE = ZoneInfo("UTC")
 END = windows.week("2026-W46", UTC_ZONE)
+START = END.end - timedelta(weeks=WEEKS)
 GOOD = """
     SELECT *, CAST(floor(epoch(resolved_at - ?) / 604800) AS INTEGER) + 1 AS week FROM {source}
     WHERE score BETWEEN 0 AND 1 AND NOT isnan(score) AND actual IS NOT NULL AND year(resolved_at) < 2900
@@ -25,22 +27,23 @@ EVERY_LABEL = [(source, label) for source, spec in SOURCES.items() for label in 
 
 @pytest.fixture(scope="module")
 def told() -> list[tuple[int, int]]:
-    """What the progress callback was told while ``summary`` was written."""
+    """What the progress callback was told while the file was written."""
     return []
 
 
 @pytest.fixture(scope="module")
-def summary(tmp_path_factory: pytest.TempPathFactory, told: list[tuple[int, int]]) -> DemoSummary:
+def written(tmp_path_factory: pytest.TempPathFactory, told: list[tuple[int, int]]) -> Path:
     path = tmp_path_factory.mktemp("demo") / "demo.duckdb"
-    return write_demo(path, END, progress=lambda done, total: told.append((done, total)))
+    write_demo(path, END, progress=lambda done, total: told.append((done, total)))
+    return path
 
 
 @pytest.fixture(scope="module")
-def rows(summary: DemoSummary) -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(str(summary.path), read_only=True) as connection:
+def rows(written: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(str(written), read_only=True) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         for source in SOURCES:
-            connection.execute(f"CREATE TEMP TABLE good_{source} AS {GOOD.format(source=source)}", [summary.start])
+            connection.execute(f"CREATE TEMP TABLE good_{source} AS {GOOD.format(source=source)}", [START])
         yield connection
 
 
@@ -105,11 +108,11 @@ def test_outcomes_come_true_as_often_as_the_truth_says(
     assert abs(z.sum()) / np.sqrt(WEEKS) < 4
 
 
-def test_the_same_seed_writes_the_same_rows_and_another_seed_others(summary: DemoSummary, tmp_path: Path) -> None:
+def test_the_same_seed_writes_the_same_rows_and_another_seed_others(written: Path, tmp_path: Path) -> None:
     write_demo(tmp_path / "again.duckdb", END)
     write_demo(tmp_path / "other.duckdb", END, seed=7)
-    assert content(tmp_path / "again.duckdb") == content(summary.path)
-    assert content(tmp_path / "other.duckdb") != content(summary.path)
+    assert content(tmp_path / "again.duckdb") == content(written)
+    assert content(tmp_path / "other.duckdb") != content(written)
 
 
 def test_the_documentation_names_every_planted_change_and_its_weeks() -> None:
