@@ -24,6 +24,7 @@ from monitor.config.model import BaselineConfig, Config, EvaluationConfig
 from monitor.config.relation import is_files, is_select, literal
 from monitor.config.settings import Settings, load_settings
 from monitor.context import utc_now
+from monitor.core.records import ScoreIs
 from monitor.core.redaction import shown_address
 from monitor.core.wording import clean, count_of
 from monitor.evaluation.visible_changes import Typical, Visible, visible_changes
@@ -103,7 +104,8 @@ def init(
     date_format: Annotated[str | None, typer.Option(help="How dates in files are written: %d.%m.%Y %H:%M.")] = None,
     timezone: Annotated[str, typer.Option(help="Where weeks begin, such as Europe/Berlin.")] = "UTC",
     score_is: Annotated[
-        str | None, typer.Option(help=f"What a score is of: {GIVEN} (of the label given), or {EVERY} (of any label).")
+        ScoreIs | None,
+        typer.Option(help=f"What a score is of: {GIVEN} (of the label given), or {EVERY} (of any label)."),
     ] = None,
     automate_at: Annotated[
         float | None, typer.Option(min=0.0, max=1.0, help="The score from which the classifier acts alone.")
@@ -116,8 +118,6 @@ def init(
     yes: Annotated[bool, typer.Option("--yes", help="Ask nothing: take what is recognised, or fail.")] = False,
 ) -> None:
     """Look at your table or file, propose how to read it, and write alerts.yaml and .env. Never overwrites."""
-    if score_is not in (None, GIVEN, EVERY):
-        raise cli.UsageError(f"--score-is {score_is}: it is {GIVEN} or {EVERY}")
     ask = not yes and somebody_answers()
     config_path = _free(Path(os.environ.get("CALMON_CONFIG") or "alerts.yaml"))
     address, there = _place(data, ask=ask)

@@ -17,13 +17,14 @@ from monitor.core.records import Subject
 from monitor.core.wording import count_of
 from monitor.history.store import Store
 from monitor.operations.recalibrate import (
+    RANKING,
     FittingRows,
     Recalibrated,
     from_windows,
     recalibrate,
+    recalibrate_ranks,
     weeks_of_trouble,
 )
-from monitor.operations.recalibrate_ranks import recalibrate_ranks
 from monitor.recalibration.as_sql import as_sql
 from monitor.recalibration.gain import ScoreQuality
 from monitor.recalibration.ranked_gain import RankedGain
@@ -101,9 +102,11 @@ def _of_ranks(
 ) -> None:
     """Fit one map on the rows of the largest k, print its table before and after by k, and write the file."""
     with cli.monitor(writes=False) as opened:
-        cli.check_source(opened.config, source)
+        ranking = [name for name, each in opened.config.sources.items() if each.kind in RANKING]
+        names = cli.check_source(opened.config, source) or ranking
         window = cli.window_of(opened.config, "weekly", week)
-        gain, score_map = recalibrate_ranks(opened, source, window, None if method == "auto" else method)
+        name = cli.source_with(opened.store, names, None, window)
+        gain, score_map = recalibrate_ranks(opened, name, window, None if method == "auto" else method)
     if json_output:
         about = {"source": score_map.source, "week": window.name, "rows": score_map.rows, **asdict(gain)}
         cli.print_json(about | {"map": json.loads(score_map.to_json())})

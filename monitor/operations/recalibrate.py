@@ -1,4 +1,4 @@
-"""Recalibrates a label from the history: from its counts of some weeks, or from its baseline."""
+"""Recalibrates a label from its counts of some weeks in the history, or the highest scores of items from rows."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from monitor.config.model import EvaluationConfig
+from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.baseline import changed_from
 from monitor.core.counts import Counts, pool
@@ -20,7 +21,11 @@ from monitor.operations.diagnose import COUNTED
 from monitor.recalibration.choice import Choice, choose, helps
 from monitor.recalibration.fitting import CannotFit, fit
 from monitor.recalibration.gain import Gain, gains_on_unseen, refusal
+from monitor.recalibration.ranked_gain import RankedGain, ranked_gain
 from monitor.recalibration.score_map import Method, ScoreMap
+
+RANKING = ("top_k", "multiclass")
+"""The kinds of sources whose items have ranks."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,3 +120,25 @@ def recalibrate(rows: FittingRows, method: Method | None, evaluation: Evaluation
     return Recalibrated(
         gains, choice, replace(made, source=subject.source, label=subject.label, fitted_on=rows.fitted_on)
     )
+
+
+def recalibrate_ranks(
+    monitor: Monitor, name: str, window: Window, method: Method | None
+) -> tuple[RankedGain, ScoreMap]:
+    """One map for the k highest scores of each item, fitted jointly on the rows of a week, and by k what it gains.
+
+    It is of ``method`` (None: the one that helps most on the rows of the largest k, else temperature). Raises Refused
+    without rows that have ranks, CannotFit if no map can be fitted, and the errors of a reading.
+    """
+    evaluation, source = monitor.config.evaluation, monitor.config.sources[name]
+    read = monitor.warehouse.read(name, source, window, now=monitor.clock()).ranked
+    ranked: dict[int, Counts] = {k: counts for k, counts in read.items() if k in evaluation.top_k.ks}
+    if not ranked:
+        raise Refused(f"{name} has no rows with ranks in {window.name}: sources of kind {' or '.join(RANKING)} have")
+    subject, whole = Subject(name, None), ranked[max(ranked)]
+    choice = recalibrate(FittingRows(subject, [whole], window.name, window.name), None, evaluation).choice
+    chosen: Method = method or choice.method or "temperature"
+    rng = generator(evaluation.seed, subject, "recalibration of ranks", window.name)
+    gain = ranked_gain(chosen, ranked, rng, evaluation.top_k.bins)
+    made = fit(chosen, whole)
+    return gain, replace(made, source=name, fitted_on=f"{window.name}, k = {max(ranked)}")

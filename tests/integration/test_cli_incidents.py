@@ -82,7 +82,7 @@ def test_several_incidents_are_acknowledged_by_one_command_or_none_of_them(world
         (("silence", "ID", "--for", "999999w"), "longer than there are dates", 2),
         (("silence", "ID", "--until", "2020-01-01"), "a silence must end in the future", 2),
         (("resolve", "ID", "--reason", " "), "a reason is needed", 2),
-        (("test", "--severity", "grave"), "'grave' is no severity", 2),
+        (("test", "--severity", "grave"), "'grave' is not one of", 2),
     ],
 )
 def test_what_cannot_be_done_is_a_plain_error(world: World, words: tuple[str, ...], said: str, code: int) -> None:

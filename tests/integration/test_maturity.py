@@ -19,7 +19,6 @@ from monitor.context import Monitor, Sent
 from monitor.core.records import Delivery, Estimate, Reason, Window
 from monitor.core.windows import SETTLE
 from monitor.operations import act as acting
-from monitor.operations import restate
 from monitor.operations.collect import collect
 from monitor.operations.pin_baseline import pin
 from monitor.run import Run, run_window
@@ -196,7 +195,7 @@ def test_what_was_restated_is_acted_on_although_runs_might_not_or_were_killed_be
         patched.setattr(acting, "refusals_of", lambda *_: {"tickets": "not done: an older window"})
         judged.run(LAST)
         patched.undo()
-        patched.setattr(restate, "_act_on", killed)
+        patched.setattr(acting, "take_evidence", killed)
         with pytest.raises(KeyboardInterrupt):
             judged.run(LAST)
     judged.run(LAST)
