@@ -535,26 +535,14 @@ def _acts(acting: Acting) -> str:
 
 def _show_columns(table: _Table) -> None:
     """What is read, and as what."""
+    settings, by_name = table.proposal.settings, read_by_name(table.columns)
     words = "" if table.survey is None else f": {data_in_words(table.survey)}"
     cli.say(f"{clean(table.found.relation, 60)}{words}; {table.proposal.shape}")
-    _print_columns(table)
-    by_name = read_by_name(table.columns)
-    for name, ours in by_name.items():
-        line = f"{name} is read as {ours} for its name: {READ_BY_NAME[ours]}. If it means something else, {_RENAME_IT}"
-        cli.say(line)
-    if table.proposal.settings.get("unresolved"):
-        waiting = table.survey.rows - table.survey.truths if table.survey is not None else 0
-        words = "row has no truth: it waits" if waiting == 1 else "rows have no truth: they wait"
-        cli.say(f"{waiting:,} {words} for it, not judged until then (unresolved: true)")
-
-
-def _print_columns(table: _Table) -> None:
-    settings = table.proposal.settings
-    mapped = [(column, ours) for ours, column in dict(settings.get("columns", {})).items()]
+    read_as = [*by_name.items(), *((column, ours) for ours, column in dict(settings.get("columns", {})).items())]
     wide = re.escape(dict(settings.get("wide", {})).get("score", "")).replace(r"\{label\}", ".+")
     rows, unread = [], []
     for column in table.columns:
-        ours = [name for theirs, name in (*read_by_name(table.columns).items(), *mapped) if theirs == column.name]
+        ours = [name for theirs, name in read_as if theirs == column.name]
         ours += [column.name] if not ours and column.name in OURS else []
         ours += ["score"] if wide and re.fullmatch(wide, column.name) else []
         ours += ["latest_by"] if column.name == settings.get("latest_by") else []
@@ -566,6 +554,12 @@ def _print_columns(table: _Table) -> None:
     if unread:
         rows.append((listed(unread, 5), "(not read)", ""))
     cli.print_table(("column", "read as", "some values"), rows)
+    for name, its in by_name.items():
+        cli.say(f"{name} is read as {its} for its name: {READ_BY_NAME[its]}. If it means something else, {_RENAME_IT}")
+    if settings.get("unresolved"):
+        waiting = table.survey.rows - table.survey.truths if table.survey is not None else 0
+        words = "row has no truth: it waits" if waiting == 1 else "rows have no truth: they wait"
+        cli.say(f"{waiting:,} {words} for it, not judged until then (unresolved: true)")
 
 
 def _print_answers(table: _Table, begun: _Begun) -> None:

@@ -22,7 +22,7 @@ from monitor.history.errors import HistoryLost
 from monitor.operations.open import open_monitor
 from monitor.report.terminal import run_summary
 from monitor.report.words import listed
-from monitor.run import Run, catch_up, run_window
+from monitor.run import Run, catch_up, perform, run_window
 from monitor.story.gather import Teller
 
 run_app = typer.Typer(no_args_is_help=True, help="Evaluate one window now, without Prefect.")
@@ -95,11 +95,9 @@ def _run(
         if not dry_run:
             outage.end(opened.settings, opened.store, opened.clock())
         with status() as say:
-            due = Run(window, tuple(names or config.sources), progress=say)
+            due = Run(window, tuple(names or config.sources), mode, dry_run, say, fewer_rows)
             missed = catch_up(opened, due) if name is None and mode == "auto" and not dry_run else []
-            result = run_window(
-                opened, window, sources=names, dry_run=dry_run, act=mode, progress=say, fewer_rows=fewer_rows
-            )
+            result = perform(opened, due)
         for earlier in missed:
             cli.warn(f"{earlier.window.name} was missed, and is judged now")
         if json_output:
