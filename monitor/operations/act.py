@@ -133,7 +133,7 @@ def take_evidence(
 
     A rule that is no longer in alerts.yaml does not count, although its row stays. Without ``judges`` (a backfill, or
     an older window, which may change no switch) only outcomes are added, since they may be the last evaluated ones of a
-    rule: ``judged_until``, which limits leases, does not change.
+    rule: ``judged_until``, which limits leases, does not change. Raises RuntimeError where others keep changing it.
     """
     source, by_label = part.source, _by_label(monitor, part)
     for _ in range(CONFLICT_RETRIES):
