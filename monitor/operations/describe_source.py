@@ -44,11 +44,15 @@ def describe(warehouse: Warehouse, name: str, source: SourceConfig, reading: Rea
     survey, found = warehouse.survey(name, source), warehouse.examine(name, source)
     rows = warehouse.unresolved(name, source, reading.window) if source.unresolved else None
     doubts = (
-        *doubts_about(source, survey), *_empty_window(survey, reading), *_hidden(source),
+        *doubts_about(source, survey), *_doubts_about_reading(source, survey, reading, found.join),
         *doubts_about_labels(found, files=all(map(is_files, source.relations))),
-        *_doubts_about_rows(source, found.join, survey.ties), *(() if rows is None else doubts_about_acting(rows)),
+        *(() if rows is None else doubts_about_acting(rows)),
     )  # fmt: skip
-    joined = "" if found.join is None else f"; {_join_in_words(found.join)}"
+    joined = ""
+    if (join := found.join) is not None:
+        several = f", {join.several:,} have several" if join.several else ""
+        predictions = count_of(join.predictions, "prediction")
+        joined = f"; of {predictions} {join.one:,} have one truth, {join.none:,} none{several}"
     return Description(f"{data_in_words(survey)}{joined}", window_in_words(reading), doubts, survey)
 
 
@@ -67,16 +71,9 @@ def data_in_words(survey: Survey) -> str:
         return f"{count_of(survey.rows, 'row')}{labels}, no date that can be read"
     zone = "dates with a time zone" if survey.zone else "dates without a time zone (read as UTC)"
     text = f"{count_of(survey.rows, 'row')}{labels}, from {_day(survey.first)} to {_day(survey.last)}, {zone}"
-    return "; ".join([text, *_how_rows_count(survey)])
-
-
-def _how_rows_count(survey: Survey) -> Iterator[str]:
-    if survey.replaced:
-        yield f"{survey.replaced:,} more replaced by a newer row of their item"
-    if survey.has_weight:
-        yield "weight is read, and rows count by it"
-    if survey.has_cluster:
-        yield "cluster is read, and rows of one cluster are not independent"
+    text += f"; {survey.replaced:,} more replaced by a newer row of their item" if survey.replaced else ""
+    text += "; weight is read, and rows count by it" if survey.has_weight else ""
+    return text + ("; cluster is read, and rows of one cluster are not independent" if survey.has_cluster else "")
 
 
 def window_in_words(reading: Reading) -> str:
@@ -196,36 +193,22 @@ def _doubts_about_truths(source: SourceConfig, survey: Survey) -> Iterator[str]:
         yield f"no truth of {survey.truths:,} is positive: they may be {cause}{hint}"
 
 
-def _join_in_words(join: Join) -> str:
-    several = f", {join.several:,} have several" if join.several else ""
-    return f"of {count_of(join.predictions, 'prediction')} {join.one:,} have one truth, {join.none:,} none{several}"
-
-
-def _doubts_about_rows(source: SourceConfig, join: Join | None, ties: int) -> Iterator[str]:
-    """A join that finds nothing, and newest rows of an item that contradict each other."""
-    if join is not None and not (join.several and source.latest_by):
-        yield from doubts_about_join(join)
-    if ties:
-        items = count_of(ties, "item")
-        by = ", ".join(source.latest_by)
-        yield (
-            f"{items} with several newest rows by {by} that say different things, of which one is taken by its value: "
-            "name a column in latest_by that orders them"
-        )
-
-
-def _hidden(source: SourceConfig) -> Iterator[str]:
-    for pattern in (each for each in source.relations if is_files(each)):
-        hidden = hidden_files(pattern)
-        if hidden:
-            names = and_more([clean(Path(path).name) for path in hidden], SHOWN_EXAMPLES)
-            yield f"{count_of(len(hidden), 'hidden file')} of {pattern} left out: {names}"
-
-
-def _empty_window(survey: Survey, reading: Reading) -> Iterator[str]:
+def _doubts_about_reading(source: SourceConfig, survey: Survey, reading: Reading, join: Join | None) -> Iterator[str]:
+    """An empty window, hidden files, a join that finds nothing, and newest rows that contradict each other."""
     lost = sum(each.rows for each in reading.quality if each.reason not in IN_NO_WINDOW)
     if survey.last is not None and not reading.rows and not lost:
         yield f"no row is of {reading.window.name}; the newest is of {_day(survey.last)}"
+    for pattern in filter(is_files, source.relations):
+        if hidden := hidden_files(pattern):
+            names = and_more([clean(Path(path).name) for path in hidden], SHOWN_EXAMPLES)
+            yield f"{count_of(len(hidden), 'hidden file')} of {pattern} left out: {names}"
+    if join is not None and not (join.several and source.latest_by):
+        yield from doubts_about_join(join)
+    if survey.ties:
+        yield (
+            f"{count_of(survey.ties, 'item')} with several newest rows by {', '.join(source.latest_by)} that say "
+            "different things, of which one is taken by its value: name a column in latest_by that orders them"
+        )
 
 
 def _day(moment: datetime) -> str:
