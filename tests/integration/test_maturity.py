@@ -229,7 +229,7 @@ def test_a_window_without_most_of_its_rows_keeps_what_was_measured_and_the_run_s
     assert 2 * int(str(notes[0]["now"])) < int(str(notes[0]["before"]))
 
 
-def killed(*_: object) -> None:
+def killed(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
