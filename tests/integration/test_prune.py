@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 from typer.testing import CliRunner
 
-from monitor.cli import database
+from monitor.cli import app, database
 from monitor.config.load import parse_config
 from monitor.config.model import HistoryConfig
 from monitor.config.problems import ConfigProblems
@@ -243,7 +243,7 @@ def test_the_command_says_what_it_would_remove_and_removes_it(
     environment = judged.environment | {"CALMON_STORE_URL": url}
 
     def calmon(*options: str) -> str:
-        done = CliRunner().invoke(database.db_app, ["prune", *options], env=environment, catch_exceptions=False)
+        done = CliRunner().invoke(app, ["db", "prune", *options], env=environment, catch_exceptions=False)
         assert done.exit_code == 0
         return done.stdout
 
@@ -262,7 +262,7 @@ def test_the_command_says_what_it_would_remove_and_removes_it(
 @pytest.mark.parametrize("option", ["--dry-run", "--json"])
 def test_a_history_that_is_not_there_is_one_plain_error(judged: World, tmp_path: Path, option: str) -> None:
     environment = judged.environment | {"CALMON_STORE_URL": f"sqlite:///{tmp_path}/none.sqlite"}
-    done = CliRunner().invoke(database.db_app, ["prune", option], env=environment)
+    done = CliRunner().invoke(app, ["db", "prune", option], env=environment)
     assert (done.exit_code, done.stdout, list(tmp_path.iterdir())) == (1, "", [])
     assert "error: there is no history at" in done.stderr
 
