@@ -78,3 +78,11 @@ def test_nor_where_a_label_was_pinned_again_by_itself() -> None:
     then["a"] = replace(then["a"], start=START + timedelta(weeks=1))
     assert not at_present_threshold(References(then), source(0.8), EVALUATION).not_cut  # all are cut at one score
     assert at_present_threshold(References(then), source(0.9, a=0.7), EVALUATION).not_cut == {None}
+
+
+def test_the_whole_stays_as_it_is_where_each_label_is_cut_as_it_was() -> None:
+    then = pinned({"a": 0.7, "b": 0.9, "few": 0.9})
+    then["a"] = replace(then["a"], start=START + timedelta(weeks=1))  # so `a` is part of what the others leave
+    found = at_present_threshold(References(then), source(0.9, a=0.7), EVALUATION)
+    assert not found.not_cut
+    assert found.baselines[None] is then[None]
