@@ -33,6 +33,11 @@ def test_numbers_are_others_under_another(more: dict[str, Any]) -> None:
     assert changed(**more) == (names, names)
 
 
+def test_of_a_wide_table_only_what_is_set_is_stored() -> None:
+    stored = dict(settings_of(SourceConfig(**PLAIN, wide={"score": "p_{label}", "labels": ("billing",)})))
+    assert stored["wide"] == '{"score": "p_{label}"}'
+
+
 @pytest.mark.parametrize("column", ["score", "actual", "label", "predicted", "weight", "true_label"])
 def test_numbers_are_others_of_another_column(column: str) -> None:
     assert changed(columns={column: "other"}) == ([f"columns.{column}"], [f"columns.{column}"])
