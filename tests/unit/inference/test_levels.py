@@ -320,6 +320,7 @@ def test_where_nothing_can_lie_beyond_the_threshold_there_is_nothing_to_miss() -
     counts = counts_from_rows([0.03] * 500, [0] * 495 + [1] * 5)
     assert level_p("overconfidence", counts, 0.05, "above") == 1.0
     assert level_detectable("overconfidence", counts, 0.05, "above", 0.01) == 0.0
+    assert level_detectable("pr_auc", sample(np.random.default_rng(11), 300), 1.0, "above", 0.01) == 0.0
 
 
 def test_weights_and_clusters_count_by_effective_rows() -> None:
