@@ -79,6 +79,14 @@ def test_moments_of_the_plug_in_agree_with_a_brute_force_simulation() -> None:
         assert tail(level, at)[0] == pytest.approx((error >= level).mean(), abs=0.01)
 
 
+def test_the_moments_of_one_bin_are_those_of_a_folded_normal() -> None:
+    at = moments(stack([table([400], [0.5], [0.52])]), np.array([[0.53]]))
+    sd = np.sqrt(0.53 * 0.47 / 400)
+    mean, variance, skew = stats.foldnorm(0.03 / sd, scale=sd).stats("mvs")
+    assert (at.mean[0], at.variance[0]) == pytest.approx((mean, variance))
+    assert at.third[0] == pytest.approx(skew * variance**1.5)
+
+
 def test_the_analytic_limits_are_where_a_brute_force_simulation_says() -> None:
     bins = stack([distorted(3000, seed=3)])
     low, point, high = analytic_limits(bins, 0.95)
