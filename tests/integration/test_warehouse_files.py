@@ -456,7 +456,7 @@ def test_predictions_and_truths_may_both_be_files_with_numbers_and_dates(tmp_pat
 
 def test_features_are_text_unless_types_says_number(tmp_path: Path) -> None:
     path = written(tmp_path / "t.csv", [f"{row},{place}" for place, row in enumerate(ROWS)], HEAD + ",length")
-    for types, kind in (({}, "object"), ({"length": "number"}, "float64")):
+    for types, kind in (({}, "object"), ({"length": "text"}, "object"), ({"length": "number"}, "float64")):
         config = SourceConfig(relation=str(path), score_is="probability_of_label", features=("length",), types=types)
         with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
             assert str(warehouse.feature_sample("tickets", config, WEEK, limit=10)["length"].dtype) in (kind, "str")
