@@ -308,6 +308,17 @@ def test_another_share_of_true_items_is_the_cause_where_nothing_else_changed() -
     assert "its share of all items went from 30% to 15%" in cause_words(told.cause)
 
 
+def test_of_a_fall_that_is_more_than_that_it_is_said_how_much_another_share_explains() -> None:
+    windows = seasonal(0.3, 0.15)  # .15 less often right in the bands, with the rows that they have since
+    for at, window in enumerate(windows[FAULT_AT:], FAULT_AT):
+        acting = window.labels["billing"]["automated"]
+        further = {**window.labels["billing"], "automated": replace(acting, kept=acting.kept - 0.05)}
+        windows[at] = replace(window, labels={"billing": further})
+    told = diagnose(facts(verdict(), windows=windows))
+    assert told.cause is not None
+    assert (told.cause.kind, told.cause.share) == ("class_mix", pytest.approx(0.15 / 0.2, abs=0.005))
+
+
 @pytest.mark.parametrize(
     "windows",
     [seasonal(0.3, 0.15, faulty=True), seasonal(0.3, 0.3), seasonal(0.3, 0.15, score_is="confidence_in_prediction")],
