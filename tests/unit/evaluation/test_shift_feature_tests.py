@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from monitor.evaluation.shift.distances import wasserstein
 from monitor.evaluation.shift.feature_tests import column_tests
 
 RNG = np.random.default_rng(5)
@@ -36,3 +37,18 @@ def test_what_did_not_move_has_no_effect(kind: str) -> None:
         assert effect.statistic == pytest.approx(0)
     alone = pd.Series([7.0] * 200) if kind == "numerical" else pd.Series(["only"] * 200)
     assert all(effect.statistic == pytest.approx(0) for _, effect in column_tests(alone, alone, kind))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("values", [[0.0, 1.0], [0.0, 1.0, 2.0, 5.0, 6.0]], ids=["two values", "five"])
+def test_the_p_value_of_an_area_between_distributions_is_that_of_permutations(values: list[float]) -> None:
+    rng, at = np.random.default_rng(3), np.array(values)
+    pooled = rng.integers(0, len(values), 1_000)
+
+    def shares(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        first, second = (np.bincount(part, minlength=len(values)) / 500 for part in (rows[:500], rows[500:]))
+        return first, second
+
+    found = [wasserstein(at, shares(rng.permutation(pooled)), (500.0, 500.0)) for _ in range(2_000)]
+    p_values = np.array([p for _, p in found])
+    for rate in (0.05, 0.1, 0.3):
+        assert (p_values <= rate).mean() == pytest.approx(rate, abs=0.03)

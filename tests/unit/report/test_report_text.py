@@ -14,7 +14,7 @@ import duckdb
 import pytest
 from rich.console import Console, RenderableType
 
-from monitor.core.records import Estimate, Interval, Subject
+from monitor.core.records import TRUTHS_SCARCE, Estimate, Interval, RejectedRows, Subject
 from monitor.core.windows import week
 from monitor.report import export, terminal, words
 from monitor.report.data import ReportData, level, only
@@ -70,6 +70,11 @@ def test_a_window_without_results_is_said_to_have_none_and_never_to_be_fine(data
     assert text.splitlines()[1:] == [
         "Nothing of this window is in the history.", "next: calmon run weekly --week 2026-W46",
     ]  # fmt: skip
+
+
+def test_what_is_odd_about_labels_is_said_of_their_source() -> None:
+    odd = [RejectedRows(source, TRUTHS_SCARCE, 0, ({"why": f"few of {source}"},)) for source in ("mail", "tickets")]
+    assert list(words.labels_words("mail", odd)) == ["mail: few of mail."]
 
 
 def test_the_light_is_one_of_numbers_alone(data: ReportData) -> None:
