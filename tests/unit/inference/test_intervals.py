@@ -219,6 +219,13 @@ def test_thin_bins_have_exact_moments_where_a_normal_distribution_misses_by_a_te
     assert exact_moments(large, large.score)[0].mean[0] == pytest.approx(moments(large, large.score).mean[0])
 
 
+def test_a_tie_is_half_a_step_of_the_plug_in_where_every_bin_keeps_its_sign() -> None:
+    bins = stack([table([300, 100], [0.5, 0.5], [0.7, 0.7])])  # 400 rows, each a step of 1/400
+    (surely,), (as_often_as_not,) = (exact_moments(bins, np.full((1, 2), rate))[1] for rate in (0.7, 0.5))
+    assert surely == pytest.approx(1 / 800, rel=1e-4)
+    assert as_often_as_not == pytest.approx(1 / 800 / 4)
+
+
 def test_very_rare_labels_have_an_analytic_interval_that_covers() -> None:
     # 200 rows at a mean score of .02 that are worth .003: six samples in ten hold no hit at all
     rng = np.random.default_rng(11)

@@ -50,6 +50,12 @@ def the_paper_s_rows() -> ProbabilityRows:
     return rows_of(scores, [0, 0, 0, 1, 1, 2], labels=["A", "B", "C"])
 
 
+def test_scores_that_leave_nothing_open_are_certain_whether_right_or_wrong() -> None:
+    found = certainty(rows_of([[1, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 1, 1], labels=["A", "B", "C"]))
+    assert (found.ratio, found.share, found.divergence) == (1.0, 1.0, 0.0)
+    assert not found.uncertain.any()
+
+
 def test_the_known_answer_comes_out_to_its_printed_digits() -> None:
     found = certainty(the_paper_s_rows())
     assert found.expected.round(1).tolist() == [[2.3, 0.2, 0.5], [0.5, 1.1, 0.4], [0.0, 0.9, 0.1]]
