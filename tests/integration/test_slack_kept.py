@@ -63,7 +63,8 @@ def test_a_kept_reminder_is_not_sent_after_somebody_has_taken_its_incident(
     slack.heal()
     world.clock.now += HOUR
     if by_drain_alone:
-        drain(world.monitor.store, world.monitor.sender, now=world.clock, worker="w")
+        ended = drain(world.monitor.store, world.monitor.sender, now=world.clock, worker="w")
+        assert "superseded" in [each.state for each in ended]
     else:
         world.drain(world.clock.now)
     assert reminders(slack) == []

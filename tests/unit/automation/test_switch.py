@@ -270,6 +270,14 @@ def test_a_breach_of_what_is_blocked_starts_the_count_again(found: Verdict):
     assert run(counted, found, automation=AFTER_TWO).after.ok_streak == 0
 
 
+def test_what_comes_back_by_itself_is_held_by_nobody():
+    held = replace(ON, blocked=((0.8, 0.9),), by_operator=False, counts="weekly run", ok_streak=1, hold_until=END)
+    back = run(held, OK, automation=AFTER_TWO)
+    assert (back.after.state, back.after.blocked, back.after.hold_until) == ("on", (), None)
+    assert back.event is not None
+    assert (back.event.kind, back.event.until) == ("unblocked", None)
+
+
 def test_an_enable_unblocks_for_a_day_what_the_last_evaluation_blocked():
     found = block((0.8, 0.9))
     blocked = run(ON, found, known=found_before(found)).after

@@ -424,6 +424,19 @@ def test_where_accuracy_fell_the_highest_scores_may_act_on_if_another_week_agree
     assert alone.step == "retrain"
 
 
+def test_they_need_not_be_right_more_often_than_before_less_the_margin_of_the_rule() -> None:
+    rng = np.random.default_rng(2)
+    counts = {
+        each.name: drawn(lambda score: np.where(score >= 0.9, 0.88, 0.7), rng, 6_000) for each in reversed(WEEKS[-3:])
+    }
+    steps = []
+    for margin in (0.05, 0.001):  # 90% were right before
+        lead = verdict(metric="automated_accuracy", threshold=margin)
+        advice = diagnose(facts(lead, windows=world(EVERYWHERE), counts=counts)).advice
+        steps.append(advice and advice.step)
+    assert steps == ["act_from_score", "retrain"]
+
+
 def test_windows_of_a_source_are_those_of_its_labels_while_each_was_on() -> None:
     whole = [replace(each, labels={**each.labels, None: each.labels["billing"], "fax": each.labels["billing"]})
              for each in world(EVERYWHERE)]  # fmt: skip
