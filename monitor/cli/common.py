@@ -156,7 +156,6 @@ app = typer.Typer(
     help="Watches whether a classifier's confidence scores still mean what they say.",
     no_args_is_help=True,
     rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
     epilog="Each command has examples: [bold]calmon run weekly --help[/bold]. Completion of words in this shell: "
     "[bold]calmon --install-completion[/bold]",
 )
