@@ -76,16 +76,22 @@ def resolved_by_hand_for_ever(real: Any) -> Any:
 
 
 def all_clear_by_a_run_of_another_source(real: Any) -> Any:
-    def every(monitor: Any, parts: Any, diagnoses: Any, verdicts: Any, known: Any) -> Any:
+    def every(monitor: Any, parts: Any, diagnoses: Any) -> Any:
         now, mine = monitor.clock(), {part.source for part in parts}
-        others = [each for each in known if each.is_open and each.source not in mine]
-        cleared = [
-            life.IncidentDecision(
-                "resolve", IncidentReason.FINE_AGAIN, life.resolved(replace(i, version=i.version + 1), now)
-            )
-            for i in others
-        ]
-        return [*cleared, *real(monitor, parts, diagnoses, verdicts, known)]
+
+        def clear() -> Any:
+            others = [each for each in monitor.store.unresolved_incidents() if each.source not in mine]
+            cleared = [
+                life.IncidentDecision(
+                    "resolve", IncidentReason.FINE_AGAIN, life.resolved(replace(i, version=i.version + 1), now)
+                )
+                for i in others
+                if i.is_open and not i.is_of_monitor
+            ]
+            return compose.compose(monitor, cleared)
+
+        compose.stored(monitor, clear)
+        return real(monitor, parts, diagnoses)
 
     return every
 
@@ -232,7 +238,7 @@ FAULTS = [
     Fault(a_since_that_moves_later, trouble, "with_trouble", ("since moves later",), 4),
     Fault(an_acknowledgement_is_dropped, life, "_in_trouble", ("state by its events",), 4),
     Fault(resolved_by_hand_for_ever, life, "_in_trouble", ("an incident for a trouble",), 67),
-    Fault(all_clear_by_a_run_of_another_source, act, "_decisions", ("changed by a run of another source",), 4),
+    Fault(all_clear_by_a_run_of_another_source, act, "_incidents", ("changed by a run of another source",), 4),
     Fault(fine_where_nothing_was_judged, diagnosis, "outline_of", ("state",), 1),
     Fault(fine_in_words, label, "headline_of", ("fine where nothing was judged",), 1),
     Fault(not_judged_is_recovered, life, "_out", ("fine again",), 2),
