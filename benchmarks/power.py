@@ -304,6 +304,6 @@ def table(lines: Sequence[Tally]) -> Table:
     )  # fmt: skip
     notes = (
         "A rise of the true ECE is found when ece-increase breaches, any other change when a rule does that sends.",
-        f"The limits of the charts have {FALSE_ALARMS} false alarms a year of {len(LABELS)} labels.",
+        f"The limits of the charts have at most {FALSE_ALARMS} false alarms a year of {len(LABELS)} labels.",
     )
     return Table("Something gets worse: by which week it is found", heads, tuple(map(row, lines)), notes, texts=2)

@@ -30,7 +30,7 @@ def docs_command(name: NameArgument = None) -> None:
         return
     if not found:
         near = get_close_matches(name or "", [each.rpartition("/")[2] for each in titles], n=1)
-        meant = f"; did you mean {near[0]}?" if near else ""
+        meant = f"; did you mean {near[0]}?" if near else ":"
         raise cli.UsageError(f"no document is called {name}{meant} `calmon docs` lists them")
     cli.print_table(("document", "title"), [(each, titles[each]) for each in found])
 

@@ -20,4 +20,7 @@ def test_a_document_that_a_message_names_is_one(name: str) -> None:
 
 def test_a_document_is_printed_whole_and_an_unknown_name_is_refused() -> None:
     assert (documents.text_of("switch") or "").strip() in CliRunner().invoke(app, ["docs", "docs/switch.md"]).output
-    assert CliRunner().invoke(app, ["docs", "swich"]).exit_code == 2
+    near, far = (CliRunner().invoke(app, ["docs", name]) for name in ("swich", "0815"))
+    assert (near.exit_code, far.exit_code) == (2, 2)
+    assert "no document is called swich; did you mean switch? `calmon docs` lists them" in near.stderr
+    assert "no document is called 0815: `calmon docs` lists them" in far.stderr
