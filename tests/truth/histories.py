@@ -94,7 +94,7 @@ def opened(planned: Plan, folder: Path) -> Iterator[Told]:
     """The monitor of a plan, with its warehouse, its clock and its Slack."""
     clock, more = Clock(START), {"public_url": PUBLIC} if planned.linked else {}
     for name in ("history.sqlite", "warehouse.duckdb"):
-        shutil.copy(_pinned(planned.seed % KINDS) / name, folder / name)
+        shutil.copy(pinned(planned.seed % KINDS) / name, folder / name)
     world = make_world(folder, config=planned.yaml, warehouse_url=f"duckdb:///{folder / 'warehouse.duckdb'}")
     environment = world.environment | {f"CALMON_{key.upper()}": value for key, value in more.items()}
     channel, whispers = Channel() if planned.token else None, Whispers()
@@ -107,12 +107,12 @@ def opened(planned: Plan, folder: Path) -> Iterator[Told]:
 
 
 @cache
-def _pinned(seed: int) -> Path:
+def pinned(kind: int) -> Path:
     """A folder with a history that has only a baseline, and the warehouse with its weeks: made once in a process.
 
     Plans of one kind have the same sources, labels and rules, and the same rows in the baseline's weeks.
     """
-    planned, folder, clock = plan(seed), Path(mkdtemp(prefix="truth-")), Clock(START)
+    planned, folder, clock = plan(kind), Path(mkdtemp(prefix="truth-")), Clock(START)
     with duckdb.connect(str(folder / "warehouse.duckdb")) as connection:
         for source in planned.labels:
             frame = rows_of(planned, source, planned.baseline[0])
