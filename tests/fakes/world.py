@@ -18,7 +18,9 @@ from tempfile import TemporaryDirectory
 import duckdb
 import numpy as np
 import pandas as pd
+from typer.testing import CliRunner, Result
 
+from monitor.cli import app
 from monitor.config.settings import Settings, load_settings
 from monitor.context import Monitor
 from monitor.core import windows
@@ -143,6 +145,10 @@ class World:
         arguments = {} if clock is None else {"clock": clock}
         with open_monitor(self.settings(**more), **arguments) as monitor:
             yield monitor
+
+    def calmon(self, *words: str, **environment: str) -> Result:
+        """``calmon WORDS`` in this process, on a wide terminal."""
+        return CliRunner(env=self.environment | {"COLUMNS": "200"} | environment).invoke(app, list(words))
 
 
 def make_world(

@@ -8,10 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
 
-from monitor.cli import app
 from monitor.config.settings import load_settings
 from monitor.core.baseline import Baseline
 from monitor.core.counts import counts_from_rows
@@ -22,7 +19,7 @@ from monitor.history.thresholds import Publisher
 from monitor.operations import annotate as notes
 from tests.fakes.in_process import ServiceClient, in_process
 from tests.fakes.service import Place, make_place
-from tests.fakes.world import World, make_world
+from tests.fakes.world import make_world
 
 MONDAY = datetime(2026, 8, 31, tzinfo=UTC)
 WEEK = timedelta(weeks=1)
@@ -132,28 +129,24 @@ def test_versions_pins_rules_and_thresholds_are_on_the_timeline_by_themselves(st
     assert [e.kind for e in store.timeline(since=MONDAY, until=MONDAY + WEEK)] == ["baseline", "thresholds"]
 
 
-def calmon(world: World, *words: str) -> Result:
-    return CliRunner(env=world.environment).invoke(app, list(words))
-
-
 def test_the_commands_note_list_and_remove(tmp_path: Path) -> None:
     config = "    labels: {billing: {}}\n    score_is"
     world = make_world(tmp_path)
     file = tmp_path / "alerts.yaml"
     file.write_text(file.read_text("utf-8").replace("    score_is", config, 1), "utf-8")
     about = ("--source", "tickets", "--by", "ana")
-    done = calmon(world, "annotations", "add", *about, "--label", "billing", "--at", "2026-W40", HOSTILE)
+    done = world.calmon("annotations", "add", *about, "--label", "billing", "--at", "2026-W40", HOSTILE)
     assert (done.exit_code, "at 2026-09-28 00:00 UTC: tickets/billing" in done.stdout) == (0, True), done.output
-    (row,) = json.loads(calmon(world, "annotations", "list", "--json").stdout)
+    (row,) = json.loads(world.calmon("annotations", "list", "--json").stdout)
     assert (row["label"], row["text"], row["at"], row["added_by"]) == (
         "billing", HOSTILE, "2026-09-28T00:00:00+00:00", "ana",
     )  # fmt: skip
-    assert "<script>" in calmon(world, "annotations", "list").stdout.replace("\n", "")
-    assert calmon(world, "annotations", "remove", row["id"][:5], "--reason", " ").exit_code == 2
-    assert calmon(world, "annotations", "remove", row["id"][:5], "--reason", "no", "--by", "ben").exit_code == 0
-    assert "already removed by ben" in calmon(world, "annotations", "remove", row["id"], "--reason", "no").stdout
-    assert "no such annotation; `calmon annotations list --all`" in calmon(world, "annotations", "list").stdout
-    assert json.loads(calmon(world, "annotations", "list", "--all", "--json").stdout)[0]["removed_by"] == "ben"
+    assert "<script>" in world.calmon("annotations", "list").stdout.replace("\n", "")
+    assert world.calmon("annotations", "remove", row["id"][:5], "--reason", " ").exit_code == 2
+    assert world.calmon("annotations", "remove", row["id"][:5], "--reason", "no", "--by", "ben").exit_code == 0
+    assert "already removed by ben" in world.calmon("annotations", "remove", row["id"], "--reason", "no").stdout
+    assert "no such annotation; `calmon annotations list --all`" in world.calmon("annotations", "list").stdout
+    assert json.loads(world.calmon("annotations", "list", "--all", "--json").stdout)[0]["removed_by"] == "ben"
 
 
 @pytest.mark.parametrize(
@@ -166,7 +159,7 @@ def test_the_commands_note_list_and_remove(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_annotation_is_wrong_usage(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
-    done = calmon(make_world(tmp_path), "annotations", "add", *words)
+    done = make_world(tmp_path).calmon("annotations", "add", *words)
     assert (done.exit_code, said in done.stderr) == (2, True), done.output
 
 

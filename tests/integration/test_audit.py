@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import make_url
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from monitor.cli import app
 from monitor.core.counts import Counts
@@ -44,12 +44,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     frame = frame.assign(predicted_at=frame["resolved_at"], actual=frame["actual"].where(~waits))
     write_duckdb(folder / "warehouse.duckdb", frame.assign(resolved_at=frame["resolved_at"].where(~waits)))
     made = make_world(folder, config=AUDITED, warehouse_url=f"duckdb:///{folder / 'warehouse.duckdb'}")
-    assert calmon(made, "backfill", "--from", WEEKS[8], "--to", WEEKS[8]).exit_code == 0
+    assert made.calmon("backfill", "--from", WEEKS[8], "--to", WEEKS[8]).exit_code == 0
     return made
-
-
-def calmon(world: World, *words: str) -> Result:
-    return CliRunner(env=world.environment | {"COLUMNS": "120"}).invoke(app, list(words))
 
 
 @pytest.mark.parametrize(("claimed", "fall", "weeks"), [(0.9, 0.05, 4), (0.85, 0.1, 2), (0.95, 0.15, 1)])
@@ -66,35 +62,35 @@ def test_a_fall_is_seen_within_the_planned_weeks_in_four_of_five_cases(claimed: 
 
 
 def test_a_fall_that_the_rule_allows_is_never_seen(world: World) -> None:
-    found = calmon(world, "audit", "plan", "--week", WEEKS[8], "--fall", "0.02")
+    found = world.calmon("audit", "plan", "--week", WEEKS[8], "--fall", "0.02")
     assert found.exit_code == 1
     assert "lasting-overconfidence allows 2 points: a fall of 2 is never seen" in found.output
 
 
 def test_the_plan_says_how_many_items_and_when(world: World) -> None:
-    plain = json.loads(calmon(world, "audit", "plan", "--week", WEEKS[8], "--json").stdout)
+    plain = json.loads(world.calmon("audit", "plan", "--week", WEEKS[8], "--json").stdout)
     acted = rows()[lambda f: f["item"].str.startswith(WEEKS[8]) & (f["score"] >= 0.8)]["label"].value_counts()
     assert [each["label"] for each in plain["labels"]] == ["rare", "slipping", "steady"]
     for each in plain["labels"]:
         assert each["acted"] == acted[each["label"]] > each["truths"]
         assert each["checks"] == min(-(-each["rows"] // 4), each["acted"])
         assert each["weeks"] == pytest.approx(each["rows"] / each["checks"])
-    given = json.loads(calmon(world, "audit", "plan", "--week", WEEKS[8], "--checks", "300", "--json").stdout)
+    given = json.loads(world.calmon("audit", "plan", "--week", WEEKS[8], "--checks", "300", "--json").stdout)
     assert 300 <= sum(each["checks"] for each in given["labels"]) <= 303
     weeks = [each["weeks"] for each in given["labels"] if each["checks"] < each["acted"]]
     assert len(weeks) == 2  # all of the rare label
     assert max(weeks) - min(weeks) < 0.2
-    told = calmon(world, "audit", "plan", "--week", WEEKS[8]).stdout
+    told = world.calmon("audit", "plan", "--week", WEEKS[8]).stdout
     assert "to see a fall of 5 points" in told
 
 
 def test_the_sample_is_of_what_acts_and_each_item_stands_for_others(world: World, tmp_path: Path) -> None:
     words = ("audit", "draw", "--week", WEEKS[8], "--checks", "60", "--out")
     first, again, other = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "c.csv"
-    done = calmon(world, *words, str(first))
+    done = world.calmon(*words, str(first))
     assert done.exit_code == 0, done.output
-    assert calmon(world, *words, str(again)).exit_code == 0
-    assert calmon(world, *words, str(other), "--seed", "another").exit_code == 0
+    assert world.calmon(*words, str(again)).exit_code == 0
+    assert world.calmon(*words, str(other), "--seed", "another").exit_code == 0
     assert first.read_bytes() == again.read_bytes() != other.read_bytes()
     with first.open(newline="") as file:
         drawn = list(csv.DictReader(file))
@@ -121,7 +117,7 @@ def test_a_source_that_does_not_say_what_waits_has_no_sample(world: World, tmp_p
 
 
 def drawn_file(world: World, file: Path, week: str, *more: str) -> list[dict[str, str]]:
-    done = calmon(world, "audit", "draw", "--week", week, "--out", str(file), *more)
+    done = world.calmon("audit", "draw", "--week", week, "--out", str(file), *more)
     assert done.exit_code == 0, done.output
     with file.open(newline="") as lines:
         return list(csv.DictReader(lines))
@@ -153,20 +149,20 @@ def acting_counts(world: World, week: str) -> dict[str | None, Counts]:
 
 def test_what_people_found_is_the_truth_of_what_acts(audited: World, tmp_path: Path) -> None:
     week, file = WEEKS[8], tmp_path / "audit.csv"
-    assert calmon(audited, "backfill", "--from", week, "--to", week).exit_code == 0
+    assert audited.calmon("backfill", "--from", week, "--to", week).exit_code == 0
     assert all(counts.rows == 0 for counts in acting_counts(audited, week).values())
     drawn = drawn_file(audited, file, week, "--each", "40")
     frame = rows().set_index(["label", "item"])
     truths = [str(frame.loc[(row["label"], row["item"]), "actual"]) for row in drawn]
     write_rows(file, [row | {"truth": truth} for row, truth in zip(drawn, truths, strict=True)])
-    done = calmon(audited, "audit", "import", str(file), *SOURCE)
+    done = audited.calmon("audit", "import", str(file), *SOURCE)
     assert f"{len(drawn)} lines stored, 0 not decided yet, 0 refused." in " ".join(done.stdout.split())
     with audited.opened() as opened:
         before = [*opened.store.audited("tickets")]
-        assert calmon(audited, "audit", "import", str(file), *SOURCE).exit_code == 0
+        assert audited.calmon("audit", "import", str(file), *SOURCE).exit_code == 0
         assert opened.store.audited("tickets") == before, "once more is the same"
 
-    done = calmon(audited, "run", "weekly", "--week", WEEKS[9])  # judges the week before again, too
+    done = audited.calmon("run", "weekly", "--week", WEEKS[9])  # judges the week before again, too
     assert done.exit_code == 0, done.output
     mine = rows()[lambda f: f["item"].str.startswith(week) & (f["score"] >= 0.8)]
     for label, counts in acting_counts(audited, week).items():
@@ -198,11 +194,11 @@ def test_a_check_says_where_truth_is_missing(audited: World, world: World) -> No
 
 
 def test_where_truths_of_what_acts_are_scarce_run_and_report_say_so(audited: World, world: World) -> None:
-    said = [calmon(audited, *words, "--week", WEEKS[8]).output for words in (("run", "weekly"), ("report",))]
+    said = [audited.calmon(*words, "--week", WEEKS[8]).output for words in (("run", "weekly"), ("report",))]
     for text in said:
         assert "act alone 0.0% have a truth, of the others 100% (least:" in " ".join(text.split())
         assert "whether these are a random part is not known: `calmon audit plan`" in " ".join(text.split())
-    assert "have a truth, of the others" not in calmon(world, "run", "weekly", "--week", WEEKS[8]).output
+    assert "have a truth, of the others" not in world.calmon("run", "weekly", "--week", WEEKS[8]).output
 
 
 def test_no_accuracy_is_told_without_how_many_have_a_truth_where_these_are_few(tmp_path: Path) -> None:
@@ -214,9 +210,9 @@ def test_no_accuracy_is_told_without_how_many_have_a_truth_where_these_are_few(t
     part = frame.assign(actual=frame["actual"].where(known), resolved_at=frame["resolved_at"].where(known))
     write_duckdb(tmp_path / "warehouse.duckdb", part)
     made = make_world(tmp_path, config=AUDITED, warehouse_url=f"duckdb:///{tmp_path / 'warehouse.duckdb'}")
-    assert calmon(made, "backfill", "--from", WEEKS[0], "--to", WEEKS[7]).exit_code == 0
-    assert calmon(made, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[7], "--reason", "trusted").exit_code == 0
-    assert calmon(made, "run", "weekly", "--week", WEEKS[8]).exit_code == 0
+    assert made.calmon("backfill", "--from", WEEKS[0], "--to", WEEKS[7]).exit_code == 0
+    assert made.calmon("baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[7], "--reason", "trusted").exit_code == 0
+    assert made.calmon("run", "weekly", "--week", WEEKS[8]).exit_code == 0
     acted = frame[frame["item"].str.startswith(WEEKS[8]) & (frame["score"] >= 0.8)]
     with made.opened() as opened:
         troubled = [
@@ -230,9 +226,9 @@ def test_no_accuracy_is_told_without_how_many_have_a_truth_where_these_are_few(t
 
 
 def test_what_nobody_checks_for_two_weeks_is_one_incident_until_people_do(audited: World, tmp_path: Path) -> None:
-    assert calmon(audited, "backfill", "--from", WEEKS[5], "--to", WEEKS[6]).exit_code == 0
+    assert audited.calmon("backfill", "--from", WEEKS[5], "--to", WEEKS[6]).exit_code == 0
     open_ones, file = [], tmp_path / "audit.csv"
-    assert calmon(audited, "run", "weekly", "--week", WEEKS[7]).exit_code == 0
+    assert audited.calmon("run", "weekly", "--week", WEEKS[7]).exit_code == 0
     with audited.opened() as opened:
         assert not opened.store.unresolved_incidents(), "nothing has acted yet"
         begin = named("weekly", WEEKS[7], UTC).start
@@ -242,8 +238,8 @@ def test_what_nobody_checks_for_two_weeks_is_one_incident_until_people_do(audite
         if week == WEEKS[9]:
             drawn = drawn_file(audited, file, week, "--each", "40")
             write_rows(file, [row | {"truth": "1"} for row in drawn])
-            assert calmon(audited, "audit", "import", str(file), *SOURCE).exit_code == 0
-        done = calmon(audited, "run", "weekly", "--week", week)
+            assert audited.calmon("audit", "import", str(file), *SOURCE).exit_code == 0
+        done = audited.calmon("run", "weekly", "--week", week)
         with audited.opened() as opened:
             open_ones.append([each for each in opened.store.unresolved_incidents() if each.kind == "unchecked"])
             last = opened.store.diagnoses(named("weekly", week, UTC), "tickets")
@@ -252,7 +248,7 @@ def test_what_nobody_checks_for_two_weeks_is_one_incident_until_people_do(audite
             assert silent, [(each.label, each.reason) for each in last]
             (found,) = open_ones[-1]
             assert set(found.labels) == silent - {None}
-            shown = " ".join(calmon(audited, "incidents", "show", found.id[:8]).stdout.split())
+            shown = " ".join(audited.calmon("incidents", "show", found.id[:8]).stdout.split())
             assert f"no truth of what acts alone: {len(found.labels)} label" in shown.lower()
             assert "`calmon audit draw --source tickets --each 40 --out audit.csv`" in shown
         assert done.exit_code == 0, done.output
@@ -270,9 +266,9 @@ def test_drawn_items_go_into_a_table_of_the_owner_and_what_people_wrote_there_st
         address, table = f"{engine}:///{tmp_path / 'people.db'}", "to_check"
     monkeypatch.setenv("CALMON_AUDIT_URL", address)
     week = WEEKS[8]
-    assert calmon(audited, "backfill", "--from", week, "--to", week).exit_code == 0
+    assert audited.calmon("backfill", "--from", week, "--to", week).exit_code == 0
     draw = ("audit", "draw", "--week", week, "--table", table, *SOURCE, "--each")
-    first = calmon(audited, *draw, "5")
+    first = audited.calmon(*draw, "5")
     assert first.exit_code == 0, first.output
     assert f"15 items of {week} written to {table} (15 new)" in " ".join(first.stdout.split())
     in_file = drawn_file(audited, tmp_path / "same.csv", week, "--each", "5", *SOURCE)
@@ -286,9 +282,9 @@ def test_drawn_items_go_into_a_table_of_the_owner_and_what_people_wrote_there_st
         assert sum(row["score"] for row in read) == pytest.approx(sum(float(row["score"]) for row in in_file))
         connection.execute(sa.text("UPDATE to_check SET truth = '0' WHERE label = 'steady'"))
         connection.execute(sa.text("UPDATE to_check SET truth = 'perhaps' WHERE label = 'rare'"))
-    again = calmon(audited, *draw, "8")
+    again = audited.calmon(*draw, "8")
     assert f"24 items of {week} written to {table} (9 new)" in " ".join(again.stdout.split())
-    done = calmon(audited, "audit", "import", "--table", table, *SOURCE)
+    done = audited.calmon("audit", "import", "--table", table, *SOURCE)
     assert done.exit_code == 1
     assert "5 rows stored, 14 not decided yet, 5 refused." in " ".join(done.stdout.split())
     assert all(line.startswith("item ") and "perhaps is neither" in line for line in done.stderr.splitlines())
@@ -310,7 +306,7 @@ def test_what_cannot_be_written_to_a_table_says_why(
     world: World, address: str, words: tuple[str, ...], code: int, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CALMON_AUDIT_URL", address)
-    found = calmon(world, "audit", "draw", "--week", WEEKS[8], "--each", "5", *SOURCE, *words)
+    found = world.calmon("audit", "draw", "--week", WEEKS[8], "--each", "5", *SOURCE, *words)
     assert (found.exit_code, says in " ".join(found.output.split())) == (code, True), found.output
     assert "Traceback" not in found.output
 
@@ -324,7 +320,7 @@ def test_each_line_is_stored_or_said(audited: World, tmp_path: Path) -> None:
         [first | {"truth": "1"}, first | {"truth": "0"}, second | {"truth": "perhaps"}, third | {"truth": ""},
          fourth | {"item": "other", "truth": "1"}, fourth | {"label": "billing", "truth": "1"}],
     )  # fmt: skip
-    done = calmon(audited, "audit", "import", str(file), *SOURCE)
+    done = audited.calmon("audit", "import", str(file), *SOURCE)
     assert done.exit_code == 1
     assert "1 line stored, 1 not decided yet, 4 refused." in " ".join(done.stdout.split())
     said = done.stderr.splitlines()
@@ -332,7 +328,7 @@ def test_each_line_is_stored_or_said(audited: World, tmp_path: Path) -> None:
     reasons = ("another truth", "perhaps is neither 1 nor 0", "other was not drawn", "was not drawn")
     assert all(why in line for why, line in zip(reasons, said, strict=True)), said
     (tmp_path / "no.csv").write_text("source,item\n")
-    assert "the columns item and truth" in calmon(audited, "audit", "import", str(tmp_path / "no.csv"), *SOURCE).stderr
+    assert "the columns item and truth" in audited.calmon("audit", "import", str(tmp_path / "no.csv"), *SOURCE).stderr
 
 
 def quality_of(world: World, week: str) -> dict[str, str]:
@@ -350,7 +346,7 @@ def test_truths_that_come_for_wrong_items_are_named_and_count_nowhere(tmp_path: 
     stated["actual"] = frame["actual"].where(came)
     write_duckdb(tmp_path / "warehouse.duckdb", stated)
     world = make_world(tmp_path, config=AUDITED, warehouse_url=f"duckdb:///{tmp_path / 'warehouse.duckdb'}")
-    assert calmon(world, "backfill", "--from", WEEKS[7], "--to", WEEKS[8]).exit_code == 0
+    assert world.calmon("backfill", "--from", WEEKS[7], "--to", WEEKS[8]).exit_code == 0
     before = acting_counts(world, WEEKS[8])
     assert all(counts.rows for counts in before.values())
     assert not {"truths_biased", "audit_differs"} & set(quality_of(world, WEEKS[8]))
@@ -362,8 +358,8 @@ def test_truths_that_come_for_wrong_items_are_named_and_count_nowhere(tmp_path: 
     odd = set([key for key in keys if known[key] == 1.0][:3])
     found = [truth[key] if key not in odd else 1 - truth[key] for key in keys]
     write_rows(file, [row | {"truth": str(value)} for row, value in zip(drawn, found, strict=True)])
-    assert calmon(world, "audit", "import", str(file), *SOURCE).exit_code == 0
-    assert calmon(world, "run", "weekly", "--week", WEEKS[9]).exit_code == 0
+    assert world.calmon("audit", "import", str(file), *SOURCE).exit_code == 0
+    assert world.calmon("run", "weekly", "--week", WEEKS[9]).exit_code == 0
 
     both = sum(known[key] == known[key] for key in keys)
     said = quality_of(world, WEEKS[8])
@@ -378,7 +374,7 @@ def test_truths_that_come_for_wrong_items_are_named_and_count_nowhere(tmp_path: 
     assert {label: counts.rows for label, counts in audited.items() if label} == {
         label: sum(key[0] == label for key in keys) for label in ("rare", "slipping", "steady")
     }
-    shown = calmon(world, "report", "--week", WEEKS[9])
+    shown = world.calmon("report", "--week", WEEKS[9])
     assert "the truths of what acts alone are biased" in " ".join(shown.output.split()), shown.output
 
 

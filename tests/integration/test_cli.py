@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
+from typer.testing import CliRunner
 
 from monitor.cli import app
 from monitor.config.settings import variables
@@ -26,17 +26,13 @@ COMMANDS = command_page.commands()
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A world with a baseline and three judged weeks; these tests only read it."""
     made = pinned_world(tmp_path_factory.mktemp("world"))
-    assert calmon(made, "backfill", "--from", WEEKS[7], "--to", WEEKS[9]).exit_code == 0
+    assert made.calmon("backfill", "--from", WEEKS[7], "--to", WEEKS[9]).exit_code == 0
     return made
 
 
 @pytest.fixture
 def fresh(tmp_path: Path) -> World:
     return make_world(tmp_path)
-
-
-def calmon(world: World, *words: str, **environment: str) -> Result:
-    return CliRunner(env=world.environment | environment).invoke(app, list(words))
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -52,17 +48,17 @@ def test_a_user_without_a_name_can_stop_a_label(fresh: World, monkeypatch: pytes
     monkeypatch.setattr("os.getuid", lambda: 54_321)  # as `docker run --user 54321`: /etc/passwd does not have it
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(name, raising=False)
-    found = calmon(fresh, "automation", "disable", "--source", "tickets", "--label", "steady", "--reason", "x")
+    found = fresh.calmon("automation", "disable", "--source", "tickets", "--label", "steady", "--reason", "x")
     assert (found.exit_code, found.exception) == (0, None), found.output
-    assert calmon(fresh, "annotations", "add", "--source", "tickets", "x").exit_code == 0
-    assert "by unknown" in calmon(fresh, "automation", "status", COLUMNS="200").output
+    assert fresh.calmon("annotations", "add", "--source", "tickets", "x").exit_code == 0
+    assert "by unknown" in fresh.calmon("automation", "status", COLUMNS="200").output
 
 
 def test_a_breach_leaves_with_three_only_where_asked(tmp_path: Path) -> None:
     fresh = pinned_world(tmp_path)
-    assert calmon(fresh, "run", "weekly", "--week", WEEKS[10]).exit_code == 0
-    assert calmon(fresh, "run", "weekly", "--week", WEEKS[10], "--exit-code").exit_code == 3
-    assert calmon(fresh, "run", "weekly", "--week", WEEKS[8], "--exit-code").exit_code == 0
+    assert fresh.calmon("run", "weekly", "--week", WEEKS[10]).exit_code == 0
+    assert fresh.calmon("run", "weekly", "--week", WEEKS[10], "--exit-code").exit_code == 3
+    assert fresh.calmon("run", "weekly", "--week", WEEKS[8], "--exit-code").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -94,7 +90,7 @@ def test_a_breach_leaves_with_three_only_where_asked(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_words_leave_with_two_and_say_what_to_write(world: World, words: tuple[str, ...], sentence: str) -> None:
-    found = calmon(world, *words)
+    found = world.calmon(*words)
     assert found.exit_code == 2, found.output
     assert sentence in found.stderr
     assert found.stdout == ""
@@ -117,7 +113,7 @@ rules:
 automation: {lease: 9}
 routes: []
 """
-    found = calmon(make_world(tmp_path, config=config), "check")
+    found = make_world(tmp_path, config=config).calmon("check")
     assert found.exit_code == 2
     for number, wrong in [
         (1, "version"), (2, "Mars/Olympus"), (6, "probability"), (7, "windw_on"), (8, "bins"), (8, "resamples"),
@@ -131,12 +127,11 @@ routes: []
 
 def test_check_says_what_is_reached_and_where_rules_would_go(world: World) -> None:
     with slack.running() as server:
-        found = calmon(
-            world, "check", CALMON_SLACK_BOT_TOKEN=slack.TOKEN, CALMON_SLACK_API_URL=server.url
+        found = world.calmon("check", CALMON_SLACK_BOT_TOKEN=slack.TOKEN, CALMON_SLACK_API_URL=server.url
         )  # fmt: skip
-        nobody = calmon(world, "check", CALMON_SLACK_BOT_TOKEN=slack.TOKEN, CALMON_SLACK_API_URL="http://127.0.0.1:9/")
+        nobody = world.calmon("check", CALMON_SLACK_BOT_TOKEN=slack.TOKEN, CALMON_SLACK_API_URL="http://127.0.0.1:9/")
         assert "check the network of this machine, and CALMON_SLACK_API_URL" in re.sub(r"\s+", " ", nobody.stdout)
-        wrong = calmon(world, "check", CALMON_SLACK_BOT_TOKEN="xoxb-wrong", CALMON_SLACK_API_URL=server.url)
+        wrong = world.calmon("check", CALMON_SLACK_BOT_TOKEN="xoxb-wrong", CALMON_SLACK_API_URL=server.url)
     assert found.exit_code == 0, found.output
     assert "tickets can be read" in found.stdout
     assert "#ml-monitoring" in found.stdout
@@ -148,15 +143,15 @@ def test_check_says_that_a_run_would_judge_nothing_where_every_score_is_the_same
     frame = worlds.rows().assign(score=0.5)
     frame["resolved_at"] += utc_now() - frame["resolved_at"].max()  # so that the last ready week has rows
     same = make_world(tmp_path, warehouse_url=worlds.write_duckdb(tmp_path / "same.duckdb", frame))
-    found = re.sub(r"\s+", " ", calmon(same, "check").stdout)
+    found = re.sub(r"\s+", " ", same.calmon("check").stdout)
     assert "as far as can be said without a baseline, not judged: all labels: every score is the same" in found
     assert "Check that the view or file has the score of each item" in found
-    assert "not judged" not in calmon(make_world(tmp_path), "check").stdout
+    assert "not judged" not in make_world(tmp_path).calmon("check").stdout
 
 
 def test_check_names_what_is_wrong_with_a_relation(tmp_path: Path) -> None:
     config = worlds.CONFIG.replace("    segments: [channel]", "    columns: {actual: truth}\n    segments: [chanel]")
-    found = calmon(make_world(tmp_path, config=config), "check")
+    found = make_world(tmp_path, config=config).calmon("check")
     assert found.exit_code == 1
     assert "truth" in found.stdout
     assert "chanel" in found.stdout
@@ -165,29 +160,29 @@ def test_check_names_what_is_wrong_with_a_relation(tmp_path: Path) -> None:
 def test_a_store_that_is_not_there_is_made_by_what_writes_and_by_nothing_else(fresh: World) -> None:
     path = fresh.folder / "history.sqlite"
     for words in (("check",), ("history",), ("automation", "status"), ("incidents", "list"), ("baseline", "list")):
-        assert calmon(fresh, *words).exit_code == 0
+        assert fresh.calmon(*words).exit_code == 0
         assert not path.exists(), words
-    assert calmon(fresh, "run", "weekly", "--week", WEEKS[8], "--dry-run").exit_code == 0
+    assert fresh.calmon("run", "weekly", "--week", WEEKS[8], "--dry-run").exit_code == 0
     assert not path.exists()
-    assert calmon(fresh, "run", "weekly", "--week", WEEKS[8]).exit_code == 0
+    assert fresh.calmon("run", "weekly", "--week", WEEKS[8]).exit_code == 0
     assert path.exists()
 
 
 def test_too_few_pairs_are_refused_with_the_count(fresh: World) -> None:
-    found = calmon(fresh, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[1])
+    found = fresh.calmon("baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[1])
     assert found.exit_code == 1
     assert "refused tickets/steady: 1,200 pairs, at least 3,000 are needed" in found.stderr
 
 
 def test_pinning_one_label_leaves_the_versions_of_the_others(fresh: World) -> None:
-    calmon(fresh, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1])
-    calmon(fresh, "baseline", "pin", "--from", WEEKS[1], "--to", WEEKS[6], "--label", "rare", "--reason", "again")
-    rows = json.loads(calmon(fresh, "baseline", "list", "--json").stdout)
+    fresh.calmon("baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1])
+    fresh.calmon("baseline", "pin", "--from", WEEKS[1], "--to", WEEKS[6], "--label", "rare", "--reason", "again")
+    rows = json.loads(fresh.calmon("baseline", "list", "--json").stdout)
     versions = {(row["label"], row["version"]) for row in rows}
     assert versions == {("rare", 1), ("rare", 2), ("slipping", 1), ("steady", 1), (None, 1)}
-    shown = json.loads(calmon(fresh, "baseline", "show", "--source", "tickets", "--label", "rare", "--json").stdout)
+    shown = json.loads(fresh.calmon("baseline", "show", "--source", "tickets", "--label", "rare", "--json").stdout)
     assert (shown["version"], shown["reason"], shown["from"]) == (2, "again", WEEKS[1])
-    assert json.loads(calmon(fresh, "baseline", "show", "--label", "rare", "--json").stdout) == shown
+    assert json.loads(fresh.calmon("baseline", "show", "--label", "rare", "--json").stdout) == shown
     assert sum(row["rows"] for row in shown["bins"]) == 6 * worlds.ROWS
 
 
@@ -199,7 +194,7 @@ def test_a_window_that_is_run_again_after_its_rows_were_corrected_is_stored_as_i
     for truth in ("7", "1"):
         with duckdb.connect(str(fresh.folder / "warehouse.duckdb")) as connection:
             connection.execute(lost.format(truth))
-        printed = json.loads(calmon(fresh, "run", "weekly", "--week", WEEKS[10], "--json").stdout)["verdicts"]
+        printed = json.loads(fresh.calmon("run", "weekly", "--week", WEEKS[10], "--json").stdout)["verdicts"]
         with fresh.opened() as monitor:
             stored = monitor.store.verdicts_by_id([each["id"] for each in printed])
         for each in printed:
@@ -213,52 +208,52 @@ def test_a_window_that_is_run_again_after_its_rows_were_corrected_is_stored_as_i
 
 def test_history_has_one_series_under_two_names(world: World) -> None:
     first, second = (
-        calmon(world, "history", "--metric", name, "--where", "automated", "--format", "json").stdout
+        world.calmon("history", "--metric", name, "--where", "automated", "--format", "json").stdout
         for name in ("overconfidence", "shortfall")
     )
     assert first == second
     assert json.loads(first)[0]["metric"] == "overconfidence"
-    table = calmon(world, "history", "--metric", "ece")
+    table = world.calmon("history", "--metric", "ece")
     assert "steady" in table.stdout
 
 
 def test_explain_of_a_label_tells_its_story_then_the_checks_of_its_newest_verdicts(world: World) -> None:
-    lines = calmon(world, "explain", "slipping").stdout.splitlines()
+    lines = world.calmon("explain", "slipping").stdout.splitlines()
     assert lines[0] == "slipping is fine."
     assert any(line.startswith("Within their limits: ") for line in lines)
-    told = json.loads(calmon(world, "explain", "slipping", "--source", "tickets", "--json").stdout)
+    told = json.loads(world.calmon("explain", "slipping", "--source", "tickets", "--json").stdout)
     assert (told["state"], told["label"]) == ("fine", "slipping")
     assert {verdict["label"] for verdict in told["verdicts"]} == {"slipping"}
-    assert calmon(world, "explain", "slipping", "--source", "nope").exit_code == 2
+    assert world.calmon("explain", "slipping", "--source", "nope").exit_code == 2
 
 
 def test_explain_gives_the_reasoning_of_a_verdict(world: World) -> None:
-    document = json.loads(calmon(world, "run", "weekly", "--week", WEEKS[9], "--json", "--dry-run").stdout)
+    document = json.loads(world.calmon("run", "weekly", "--week", WEEKS[9], "--json", "--dry-run").stdout)
     verdict = next(v for v in document["verdicts"] if v["rule"] == "ece-increase" and v["label"] == "steady")
-    text = " ".join(calmon(world, "explain", verdict["id"]).stdout.split())
+    text = " ".join(world.calmon("explain", verdict["id"]).stdout.split())
     assert "Is there a baseline to compare with? Yes: version 1 (" in text
     assert f"{verdict['n']:,} rows" in text
-    told = json.loads(calmon(world, "explain", verdict["id"], "--json").stdout)
+    told = json.loads(world.calmon("explain", verdict["id"], "--json").stdout)
     assert {name: told[name] for name in verdict} == verdict
     assert [check["check"] for check in told["checks"] if check["passed"] is not None][:5] == [
         "readable", "rows", "outside_baseline", "baseline", "comparable",
     ]  # fmt: skip
     assert " ".join(told["sentence"].split()) in text
     assert f"calmon docs {verdict['reason']}" in text
-    unknown = calmon(world, "explain", "zzz")
+    unknown = world.calmon("explain", "zzz")
     assert unknown.exit_code == 1
     assert "no judged label is called 'zzz', and no verdict has an id that begins so" in unknown.stderr
 
 
 def test_an_operators_change_is_stored_with_name_and_reason(fresh: World) -> None:
-    changed = calmon(
-        fresh, "automation", "enable", "--source", "tickets", "--label", "steady", "--reason", "checked", "--by", "ann"
+    changed = fresh.calmon(
+        "automation", "enable", "--source", "tickets", "--label", "steady", "--reason", "checked", "--by", "ann"
     )  # fmt: skip
     assert changed.exit_code == 0, changed.output
-    rows = json.loads(calmon(fresh, "automation", "status", "--json").stdout)
+    rows = json.loads(fresh.calmon("automation", "status", "--json").stdout)
     assert [(r["label"], r["allowed"], r["by"], r["reason"]) for r in rows] == [("steady", True, "ann", "checked")]
-    calmon(fresh, "automation", "disable", "--source", "tickets", "--label", "steady", "--reason", "no", "--by", "bob")
-    events = json.loads(calmon(fresh, "automation", "history", "--json").stdout)
+    fresh.calmon("automation", "disable", "--source", "tickets", "--label", "steady", "--reason", "no", "--by", "bob")
+    events = json.loads(fresh.calmon("automation", "history", "--json").stdout)
     assert [(e["kind"], e["by"], e["reason"]) for e in events] == [
         ("enabled", "ann", "checked"),
         ("disabled", "bob", "no"),
@@ -267,14 +262,14 @@ def test_an_operators_change_is_stored_with_name_and_reason(fresh: World) -> Non
 
 def test_history_shows_exactly_the_windows_that_were_asked_for(world: World) -> None:
     def shown(*words: str) -> list[str]:
-        rows = json.loads(calmon(world, "history", "--label", "steady", "--format", "json", *words).stdout)
+        rows = json.loads(world.calmon("history", "--label", "steady", "--format", "json", *words).stdout)
         return [row["window"] for row in rows]
 
     known = shown()
     assert shown("--last", "2") == known[-2:]
     assert shown("--from", known[1], "--to", known[2]) == known[1:3]
     assert shown("--last", "1", "--to", known[2]) == known[2:3]
-    table = calmon(world, "history", "--label", "steady", "--last", "2").stdout
+    table = world.calmon("history", "--label", "steady", "--last", "2").stdout
     assert f"ECE, {known[-2]} to {known[-1]}" in table
     assert "one scale for all labels" in table
     assert "change is of the windows shown" in re.sub(r"\s+", " ", table)
@@ -293,18 +288,18 @@ def test_history_shows_exactly_the_windows_that_were_asked_for(world: World) -> 
 def test_windows_of_the_history_that_make_no_sense_are_refused(
     world: World, words: tuple[str, ...], sentence: str
 ) -> None:
-    found = calmon(world, "history", *words)
+    found = world.calmon("history", *words)
     assert found.exit_code == 2
     assert sentence in found.stderr
-    assert calmon(world, "history", "--last", "0").exit_code == 2
+    assert world.calmon("history", "--last", "0").exit_code == 2
     assert not found.stdout
 
 
 def test_the_report_tells_stories_and_estimates_and_its_document_has_every_part(world: World) -> None:
-    text = calmon(world, "report", "--week", WEEKS[9]).stdout
+    text = world.calmon("report", "--week", WEEKS[9]).stdout
     for words in ("labels: ", "Estimates", "overconfidence"):
         assert words in text
-    found = calmon(world, "report", "--week", WEEKS[9], "--json")
+    found = world.calmon("report", "--week", WEEKS[9], "--json")
     assert found.exit_code == 0, found.output
     document = json.loads(found.stdout)
     assert {one["label"] for one in document["labels"]} == {None, "rare", "slipping", "steady"}
@@ -313,12 +308,12 @@ def test_the_report_tells_stories_and_estimates_and_its_document_has_every_part(
 
 
 def test_the_report_of_one_label_has_all_its_metrics_and_a_target_of_its_own(world: World) -> None:
-    found = calmon(world, "report", "--week", WEEKS[9], "--label", "steady", "--target", "0.9")
+    found = world.calmon("report", "--week", WEEKS[9], "--label", "steady", "--target", "0.9")
     assert found.exit_code == 0, found.output
     for title in ("Threshold for 90% accuracy", "All metrics", "Cohen's d", "Risk and coverage"):
         assert title in found.stdout
     assert "slipping" not in found.stdout
-    told = json.loads(calmon(world, "report", "--week", WEEKS[9], "--label", "steady", "--json").stdout)
+    told = json.loads(world.calmon("report", "--week", WEEKS[9], "--label", "steady", "--json").stdout)
     assert [one["label"] for one in told["labels"]] == ["steady"]
     assert {e["label"] for e in told["estimates"]} == {"steady"}
 
@@ -332,7 +327,7 @@ def test_the_report_of_one_label_has_all_its_metrics_and_a_target_of_its_own(wor
     ],
 )
 def test_a_report_that_cannot_be_made_says_why(world: World, words: tuple[str, ...], sentence: str) -> None:
-    found = calmon(world, "report", *words)
+    found = world.calmon("report", *words)
     assert found.exit_code == 2, found.output
     assert sentence in found.stderr
     assert found.stdout == ""
@@ -342,20 +337,20 @@ def test_names_that_look_like_markup_are_printed_as_they_are(fresh: World) -> No
     hostile = "[/red] [bold]x\x1b[31m"
     frame = worlds.rows().replace({"label": {"rare": hostile}})
     worlds.write_duckdb(fresh.folder / "warehouse.duckdb", frame)
-    calmon(fresh, "baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1])
-    calmon(fresh, "run", "weekly", "--week", WEEKS[10])
-    assert calmon(fresh, "automation", "disable", "--label", hostile, "--reason", "[/] why").exit_code == 0
+    fresh.calmon("baseline", "pin", "--from", BASELINE[0], "--to", BASELINE[1])
+    fresh.calmon("run", "weekly", "--week", WEEKS[10])
+    assert fresh.calmon("automation", "disable", "--label", hostile, "--reason", "[/] why").exit_code == 0
     for words in (
         ("automation", "status"), ("automation", "history"), ("incidents", "list", "--all"), ("baseline", "list"),
         ("baseline", "show", "--source", "tickets", "--label", hostile), ("history",), ("report", "--week", WEEKS[10]),
     ):  # fmt: skip
-        found = calmon(fresh, *words)
+        found = fresh.calmon(*words)
         assert found.exit_code == 0, (words, found.output, found.exception)
         assert "\x1b[31m" not in found.stdout, words
-    status = calmon(fresh, "automation", "status").stdout
+    status = fresh.calmon("automation", "status").stdout
     assert "[/red]" in status
     assert re.search(r"As of \d{4}-\d\d-\d\d \d\d:\d\d \S+\.", status)
-    assert "[/] why" in calmon(fresh, "automation", "history").stdout
+    assert "[/] why" in fresh.calmon("automation", "history").stdout
 
 
 WRONG = [
@@ -447,10 +442,10 @@ def test_commands_that_only_read_the_history_leave_no_file_behind(
 
 def test_a_wrong_address_is_a_wrong_configuration_also_for_check(fresh: World) -> None:
     for settings in ({"CALMON_STORE_URL": "mysql://host/history"}, {"CALMON_WAREHOUSE_URL": "mysql://host/database"}):
-        found = calmon(fresh, "check", **settings)
+        found = fresh.calmon("check", **settings)
         assert found.exit_code == 2
         assert next(iter(settings)) in found.stdout
-    assert calmon(fresh, "history", CALMON_STORE_URL="mysql://host/history").exit_code == 2
+    assert fresh.calmon("history", CALMON_STORE_URL="mysql://host/history").exit_code == 2
 
 
 def test_schedules_in_another_time_zone_than_the_rules_are_a_wrong_configuration(
@@ -461,7 +456,7 @@ def test_schedules_in_another_time_zone_than_the_rules_are_a_wrong_configuration
     (fresh.folder / "deployments" / "prefect.yaml").write_text(
         "deployments: [{name: weekly, schedules: [{cron: '15 7 * * 1', timezone: Asia/Tokyo}]}]", "utf-8"
     )
-    found = calmon(fresh, "check", "--offline")
+    found = fresh.calmon("check", "--offline")
     assert found.exit_code == 2
     assert "make them the same" in " ".join(found.stdout.split())
 
@@ -472,22 +467,22 @@ def test_the_printed_schedules_are_in_the_time_zone_of_the_rules_and_check_looks
     monkeypatch.chdir(fresh.folder)
     file = fresh.folder / "alerts.yaml"
     file.write_text(file.read_text("utf-8").replace("timezone: UTC", "timezone: America/New_York"), "utf-8")
-    printed = calmon(fresh, "serve", "--print-schedules")
+    printed = fresh.calmon("serve", "--print-schedules")
     deployments = yaml.safe_load(printed.stdout)["deployments"]
     zones = {each["name"]: each["schedules"][0]["timezone"] for each in deployments if each.get("schedules")}
     judges = dict.fromkeys(("calmon-weekly", "calmon-daily", "calmon-prune"), "America/New_York")
     assert (printed.exit_code, zones) == (0, judges | dict.fromkeys(("calmon-watchdog", "calmon-drain"), "UTC"))
     (fresh.folder / "prefect.yaml").write_text(printed.stdout, "utf-8")
-    assert "prefect.yaml and alerts.yaml agree on America/New_York" in calmon(fresh, "check", "--offline").stdout
+    assert "prefect.yaml and alerts.yaml agree on America/New_York" in fresh.calmon("check", "--offline").stdout
     (fresh.folder / "prefect.yaml").write_text(printed.stdout.replace("America/New_York", "UTC"), "utf-8")
-    assert calmon(fresh, "check", "--offline").exit_code == 2
+    assert fresh.calmon("check", "--offline").exit_code == 2
     (fresh.folder / "prefect.yaml").write_text(printed.stdout.replace("UTC", "America/New_York"), "utf-8")
-    everywhere = calmon(fresh, "check", "--offline")
+    everywhere = fresh.calmon("check", "--offline")
     assert everywhere.exit_code == 2
     said = "calmon-drain, calmon-watchdog would be silent in the hour that clocks repeat: write timezone: UTC there"
     assert said in " ".join(everywhere.stdout.split())
     file.unlink()
-    without = calmon(fresh, "serve", "--print-schedules")
+    without = fresh.calmon("serve", "--print-schedules")
     assert "timezone: UTC" in without.stdout
     assert "the schedules are in UTC" in without.stderr
 
@@ -500,7 +495,7 @@ def test_check_names_a_rule_that_can_never_fire_and_one_that_needs_more_rows(
     few = "  - {id: few, metric: ece, threshold: 0.1, min_samples: 9}\n"
     never = "rules:\n  - {id: too-high, metric: mce, threshold: 1}\n"
     file.write_text(file.read_text("utf-8").replace("rules:\n", never + few, 1), "utf-8")
-    found = calmon(fresh, "check", "--offline")
+    found = fresh.calmon("check", "--offline")
     assert found.exit_code == 0
     said = " ".join(found.stdout.split())
     assert "rule too-high note mce is never above 1, so it never fires" in said
@@ -510,7 +505,7 @@ def test_check_names_a_rule_that_can_never_fire_and_one_that_needs_more_rows(
 def test_a_demo_that_is_refused_leaves_no_mark_that_lets_the_next_one_overwrite(fresh: World) -> None:
     (fresh.folder / "history.sqlite").write_text("somebody's own", "utf-8")
     new = f"duckdb:///{fresh.folder / 'new' / 'warehouse.duckdb'}"
-    found = calmon(fresh, "demo", CALMON_WAREHOUSE_URL=new)
+    found = fresh.calmon("demo", CALMON_WAREHOUSE_URL=new)
     assert found.exit_code == 2
     assert "history.sqlite is there and the demo has not made it" in found.stderr
     assert not (fresh.folder / "new").exists()

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 from monitor.automation.gate.snapshot import decide, snapshot_of
-from monitor.cli import app
 from monitor.core.windows import week
 from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
@@ -53,10 +51,6 @@ def world_with(folder: Path, wrong: dict[float, float]) -> World:
 def judge(world: World, number: int) -> None:
     with world.opened(lambda: due(WEEKS[number])) as monitor:
         run_window(monitor, week(WEEKS[number], monitor.config.zone), act="auto")
-
-
-def calmon(world: World, *words: str) -> Result:
-    return CliRunner(env=world.environment | {"COLUMNS": "160"}).invoke(app, list(words))
 
 
 def acts(world: World, score: float, at: datetime) -> bool:
@@ -101,13 +95,13 @@ def test_people_are_told_what_goes_on(limited: World) -> None:
         payloads = json.dumps([each.payload for each in monitor.store.deliveries()])
     assert "only from score 0.98" in payloads
     assert "slipping must not act alone below 0.98" in payloads
-    explained = calmon(limited, "explain", verdict.id).stdout
+    explained = limited.calmon("explain", verdict.id).stdout
     assert "automation only from score 0.98" in " ".join(explained.split())
 
 
 def test_the_advice_names_the_same_score(limited: World) -> None:
     words = ("automation", "advise", "--label", "slipping", "--week", WEEKS[FROM])
-    found = json.loads(calmon(limited, *words, "--json").stdout)
+    found = json.loads(limited.calmon(*words, "--json").stdout)
     by_score = {each["score"]: each for each in found["scores"]}
     frame = rows(per_week=PER_WEEK)
     in_week = frame["item"].str.startswith(WEEKS[FROM])
@@ -115,29 +109,29 @@ def test_the_advice_names_the_same_score(limited: World) -> None:
     assert found["safe_from"] == 0.98
     assert by_score[0.98]["share"] == pytest.approx((of_label["score"] == 0.98).mean())
     assert by_score[0.8]["share"] == 1.0
-    told = " ".join(calmon(limited, *words).stdout.split())
+    told = " ".join(limited.calmon(*words).stdout.split())
     assert "From 0.98 on its items are shown to be right as their scores say, less 5 points; not from lower" in told
-    strict = json.loads(calmon(limited, *words, "--must-be-right", "0.999", "--json").stdout)
+    strict = json.loads(limited.calmon(*words, "--must-be-right", "0.999", "--json").stdout)
     assert strict["safe_from"] is None
 
 
 def test_a_replay_says_what_would_have_gone_on(limited: World) -> None:
     words = ("replay", "--rules", str(limited.folder / "alerts.yaml"), "--weeks", "2", "--to", WEEKS[FROM])
-    (pair,) = json.loads(calmon(limited, *words, "--json").stdout)["incidents"]
+    (pair,) = json.loads(limited.calmon(*words, "--json").stdout)["incidents"]
     with limited.opened() as monitor:
         kept = monitor.store.switch("tickets", "slipping").kept
     assert pair["proposed"]["automation"] == "blocked"
     assert pair["proposed"]["limit"] == asdict(kept)
-    told = " ".join(calmon(limited, *words).stdout.split())
+    told = " ".join(limited.calmon(*words).stdout.split())
     assert "49% acts on, from 0.98, 98% right" in told
     assert "lowest that is shown to be safe" not in told
     of_label = (*words, "--label", "slipping")
-    (kept_of_label,) = json.loads(calmon(limited, *of_label, "--json").stdout)["kept"]
+    (kept_of_label,) = json.loads(limited.calmon(*of_label, "--json").stdout)["kept"]
     advised = ("automation", "advise", "--label", "slipping", "--week", WEEKS[FROM], "--json")
-    assert kept_of_label == json.loads(calmon(limited, *advised).stdout)
-    told = " ".join(calmon(limited, *of_label).stdout.split())
+    assert kept_of_label == json.loads(limited.calmon(*advised).stdout)
+    told = " ".join(limited.calmon(*of_label).stdout.split())
     assert "From 0.98 on its items are shown to be right as their scores say, less 5 points; not from lower" in told
-    assert json.loads(calmon(limited, *words, "--label", "steady", "--json").stdout)["kept"] == []
+    assert json.loads(limited.calmon(*words, "--label", "steady", "--json").stdout)["kept"] == []
 
 
 def test_it_comes_back_after_good_weeks_and_not_before(tmp_path: Path) -> None:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from monitor.cli import app
 from monitor.core import windows
 from monitor.report.collect import collect_report
 from tests.fakes.world import CONFIG, LABELS, WEEKS, World, pinned_world
@@ -46,13 +43,9 @@ def in_warehouse(world: World, statement: str) -> None:
         connection.execute(statement)
 
 
-def calmon(world: World, *words: str) -> Any:
-    return CliRunner(env=world.environment | {"COLUMNS": "300"}).invoke(app, list(words))
-
-
 def reasons(world: World) -> dict[str, set[tuple[str, str, float | None]]]:
     """By rule, the (outcome, reason, baseline) of its verdicts of a week."""
-    run = calmon(world, "run", "weekly", "--week", AFTER, "--json")
+    run = world.calmon("run", "weekly", "--week", AFTER, "--json")
     found: dict[str, set[tuple[str, str, float | None]]] = {}
     for verdict in json.loads(run.stdout)["verdicts"]:
         found.setdefault(verdict["rule"], set()).add((verdict["outcome"], verdict["reason"], verdict["baseline"]))
@@ -63,7 +56,7 @@ def test_nothing_is_compared_with_it_until_it_is_pinned_again(world: World) -> N
     found = reasons(world)
     assert found["ece-increase"] == found["score-shift"] == {("not_evaluated", "settings_changed", None)}
     assert {outcome for outcome, _, _ in found["automated-overconfidence"]} == {"ok"}
-    pinned = calmon(world, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[5], "--anyway")
+    pinned = world.calmon("baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[5], "--anyway")
     assert pinned.stdout.count(" version 2: ") == len(LABELS) + 1
     assert "settings_changed" not in {reason for _, reason, _ in reasons(world)["ece-increase"]}
 
@@ -78,13 +71,13 @@ def test_a_report_shows_no_change_against_it(world: World) -> None:
 
 def test_no_score_map_is_fitted_on_weeks_that_were_read_under_other_settings(world: World) -> None:
     weeks = ("--label", "steady", "--week", WEEKS[5], "--weeks", "2")
-    found = calmon(world, "recalibrate", *weeks)
+    found = world.calmon("recalibrate", *weeks)
     assert (found.exit_code, found.stdout) == (1, "")
     assert f"tickets {WEEKS[4]} was read under other settings ({OUTCOME})" in found.stderr
     again = f"calmon backfill --from {WEEKS[4]} --to {WEEKS[5]}"
     assert again in found.stderr
-    assert calmon(world, *again.split()[1:]).exit_code == 0
-    assert calmon(world, "recalibrate", *weeks).exit_code == 0
+    assert world.calmon(*again.split()[1:]).exit_code == 0
+    assert world.calmon("recalibrate", *weeks).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -101,14 +94,14 @@ def test_other_scores_outcomes_or_rows_are_not_compared_and_named(pinned: World,
     in_warehouse(pinned, "UPDATE tickets SET better = score")
     found = reasons(configured(pinned, config))["ece-increase"]
     assert found == {("not_evaluated", "settings_changed", None)}
-    assert f"pinned under other settings ({said})" in " ".join(calmon(pinned, "check").stdout.split())
+    assert f"pinned under other settings ({said})" in " ".join(pinned.calmon("check").stdout.split())
 
 
 def test_a_renamed_table_is_compared_with_and_reported(pinned: World) -> None:
     in_warehouse(pinned, "ALTER TABLE tickets RENAME TO tickets_v2")
     before = reasons(configured(pinned, CONFIG.replace("relation: tickets", "relation: tickets_v2")))
     assert {outcome for outcome, _, _ in before["ece-increase"]} == {"ok"}
-    said = " ".join(calmon(pinned, "check").stdout.split())
+    said = " ".join(pinned.calmon("check").stdout.split())
     assert (
         "4 of 4 baselines were pinned under other names (relation: tickets then, tickets_v2 now), and are compared "
         "with as if the rows were the same" in said
@@ -117,7 +110,7 @@ def test_a_renamed_table_is_compared_with_and_reported(pinned: World) -> None:
 
 def test_check_says_that_a_renamed_source_is_a_new_one(pinned: World) -> None:
     configured(pinned, CONFIG.replace("  tickets:", "  mail:"))
-    said = " ".join(calmon(pinned, "check").stdout.split())
+    said = " ".join(pinned.calmon("check").stdout.split())
     assert "source tickets note alerts.yaml has no source of this name any more. Under another name it is a new" in said
 
 
@@ -129,7 +122,7 @@ def test_a_replay_compares_each_week_with_a_baseline_of_its_own_outcome(world: W
         rules = yaml.safe_load((world.folder / "alerts.yaml").read_text(encoding="utf-8"))
         rules["rules"] = [rule for rule in rules["rules"] if rule["id"] == "ece-increase"]
         only.write_text(yaml.safe_dump(rules), encoding="utf-8")
-        return int(json.loads(calmon(world, *words).stdout)["proposed"]["label_weeks_not_evaluated"])
+        return int(json.loads(world.calmon(*words).stdout)["proposed"]["label_weeks_not_evaluated"])
 
     reasons(world)
     assert not_evaluated() == len(LABELS)

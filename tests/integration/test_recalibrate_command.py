@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from monitor.cli import app
 from monitor.recalibration.score_map import apply_one, load
 from tests.fakes.world import CONFIDENCES, CONFIG, LABELS, WEEKS, World, make_world, pinned_world
 
@@ -17,17 +15,13 @@ from tests.fakes.world import CONFIDENCES, CONFIG, LABELS, WEEKS, World, make_wo
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A world with a baseline and the last three weeks; "slipping" is wrong in two of them."""
     made = pinned_world(tmp_path_factory.mktemp("world"))
-    assert calmon(made, "backfill", "--from", WEEKS[9], "--to", WEEKS[11]).exit_code == 0
+    assert made.calmon("backfill", "--from", WEEKS[9], "--to", WEEKS[11]).exit_code == 0
     return made
-
-
-def calmon(world: World, *words: str) -> Result:
-    return CliRunner(env=world.environment).invoke(app, list(words))
 
 
 def test_a_label_that_promises_too_much_gets_a_map_that_a_router_can_load(world: World, tmp_path: Path) -> None:
     out = tmp_path / "map.json"
-    found = calmon(world, "recalibrate", "--label", "slipping", "--week", WEEKS[11], "--weeks", "2", "--out", str(out))
+    found = world.calmon("recalibrate", "--label", "slipping", "--week", WEEKS[11], "--weeks", "2", "--out", str(out))
     assert found.exit_code == 0, found.output
     assert "slipping, 1,200 rows of 2026-W34..2026-W35" in found.stdout
     assert "platt helps: the ECE falls from" in found.stdout
@@ -39,9 +33,9 @@ def test_a_label_that_promises_too_much_gets_a_map_that_a_router_can_load(world:
 
 
 def test_the_next_step_of_a_diagnosis_is_what_the_command_takes_on_the_same_rows(world: World) -> None:
-    run = json.loads(calmon(world, "run", "weekly", "--week", WEEKS[11], "--json").stdout)
+    run = json.loads(world.calmon("run", "weekly", "--week", WEEKS[11], "--json").stdout)
     advice = next(each["advice"] for each in run["labels"] if each["label"] == "slipping")
-    found = json.loads(calmon(world, "recalibrate", "--label", "slipping", "--week", WEEKS[11], "--json").stdout)
+    found = json.loads(world.calmon("recalibrate", "--label", "slipping", "--week", WEEKS[11], "--json").stdout)
     before, after = (found["methods"][found["choice"]][of]["ece"] for of in ("before", "after"))
     assert found["fitted_on"] == "2026-W34..2026-W35"  # since the trouble began
     assert advice == f"recalibrate by {found['choice']}: ECE {before:.3f} to {after:.3f}"
@@ -49,7 +43,7 @@ def test_the_next_step_of_a_diagnosis_is_what_the_command_takes_on_the_same_rows
 
 def test_a_good_label_is_left_alone_and_nothing_is_written(world: World, tmp_path: Path) -> None:
     out = tmp_path / "map.json"
-    found = calmon(world, "recalibrate", "--label", "steady", "--week", WEEKS[11], "--out", str(out))
+    found = world.calmon("recalibrate", "--label", "steady", "--week", WEEKS[11], "--out", str(out))
     assert found.exit_code == 0
     assert "nothing to fix: the ECE is not significantly above 0" in found.stdout
     assert f"not written: {out}" in found.stderr
@@ -59,7 +53,7 @@ def test_a_good_label_is_left_alone_and_nothing_is_written(world: World, tmp_pat
 def test_a_method_asked_for_is_fitted_all_the_same_and_said_not_to_help(world: World, tmp_path: Path) -> None:
     out = tmp_path / "map.json"
     words = ("recalibrate", "--label", "steady", "--week", WEEKS[11], "--weeks", "3", "--method", "temperature")
-    found = calmon(world, *words, "--out", str(out))
+    found = world.calmon(*words, "--out", str(out))
     assert found.exit_code == 0, found.output
     assert "temperature, as asked for: on rows not seen it does not help" in found.stdout
     made = load(out)
@@ -67,7 +61,7 @@ def test_a_method_asked_for_is_fitted_all_the_same_and_said_not_to_help(world: W
 
 
 def test_one_map_for_all_labels_and_the_same_document_each_time(world: World) -> None:
-    first, second = (calmon(world, "recalibrate", "--week", WEEKS[11], "--json") for _ in range(2))
+    first, second = (world.calmon("recalibrate", "--week", WEEKS[11], "--json") for _ in range(2))
     assert first.stdout == second.stdout
     found = json.loads(first.stdout)
     assert (found["label"], found["rows"]) == (None, 600 * len(LABELS))
@@ -88,7 +82,7 @@ def test_one_map_for_all_labels_and_the_same_document_each_time(world: World) ->
     ],
 )
 def test_what_cannot_be_done_is_said_plainly(world: World, words: tuple[str, ...], code: int, sentence: str) -> None:
-    found = calmon(world, "recalibrate", *words)
+    found = world.calmon("recalibrate", *words)
     assert found.exit_code == code, found.output
     assert sentence in found.stderr
 
@@ -96,11 +90,11 @@ def test_what_cannot_be_done_is_said_plainly(world: World, words: tuple[str, ...
 def test_a_source_of_numbers_has_no_scores_to_map(tmp_path: Path) -> None:
     numbers = "  hours: {relation: hours, kind: regression}\nevaluation:"
     made = make_world(tmp_path, config=CONFIG.replace("evaluation:", numbers))
-    calmon(made, "run", "weekly", "--week", WEEKS[11])
-    named = calmon(made, "recalibrate", "--source", "hours", "--week", WEEKS[11])
+    made.calmon("run", "weekly", "--week", WEEKS[11])
+    named = made.calmon("recalibrate", "--source", "hours", "--week", WEEKS[11])
     assert named.exit_code == 2
     assert "hours has numbers (kind: regression), not scores: there is nothing to map" in named.stderr
-    other = calmon(made, "recalibrate", "--label", "slipping", "--week", WEEKS[11], "--json")
+    other = made.calmon("recalibrate", "--label", "slipping", "--week", WEEKS[11], "--json")
     assert json.loads(other.stdout)["source"] == "tickets"
 
 
@@ -109,13 +103,13 @@ def test_of_several_sources_the_one_with_the_label_is_taken(tmp_path: Path) -> N
         "evaluation:", "  other: {relation: no_such_table, score_is: probability_of_label}\nevaluation:"
     )
     made = make_world(tmp_path, config=config)
-    calmon(made, "run", "weekly", "--week", WEEKS[11])
-    found = calmon(made, "recalibrate", "--label", "slipping", "--week", WEEKS[11], "--json")
+    made.calmon("run", "weekly", "--week", WEEKS[11])
+    found = made.calmon("recalibrate", "--label", "slipping", "--week", WEEKS[11], "--json")
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["source"] == "tickets"
-    unread = calmon(made, "recalibrate", "--label", "slipping", "--week", WEEKS[11], "--source", "other")
+    unread = made.calmon("recalibrate", "--label", "slipping", "--week", WEEKS[11], "--source", "other")
     assert unread.exit_code == 1
     assert "could not be read" in unread.stderr
-    nowhere = calmon(made, "recalibrate", "--label", "nope", "--week", WEEKS[11])
+    nowhere = made.calmon("recalibrate", "--label", "nope", "--week", WEEKS[11])
     assert nowhere.exit_code == 2
     assert "say which source with --source; these have the label 'nope': none" in nowhere.stderr

@@ -10,9 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from monitor.cli import app
 from monitor.context import Monitor
 from monitor.core.windows import week
 from monitor.history import readings
@@ -43,10 +41,6 @@ def renamed_world(
     return made
 
 
-def calmon(made: World, *words: str) -> Result:
-    return CliRunner(env=made.environment | {"COLUMNS": "200"}).invoke(app, list(words))
-
-
 @contextmanager
 def evaluated(made: World, *weeks: str) -> Iterator[Monitor]:
     with made.opened() as monitor:
@@ -60,7 +54,7 @@ def test_the_run_names_the_new_label_and_the_printed_command_hands_the_old_one_o
     with evaluated(made, WEEKS[9]) as monitor:
         before = monitor.store.switch("tickets", "steady")
         assert before.state == "on"
-    said = " ".join(calmon(made, "run", "weekly", "--week", WEEKS[10]).output.split())  # as lines wrap
+    said = " ".join(made.calmon("run", "weekly", "--week", WEEKS[10]).output.split())  # as lines wrap
     assert "constant 2 appeared then and is like it" in said
     command = re.search(r"`(calmon label rename [^`]*)`", said)
     assert command is not None, said
@@ -69,7 +63,7 @@ def test_the_run_names_the_new_label_and_the_printed_command_hands_the_old_one_o
         ready = monitor.store.switch("tickets", "constant 2")
         if ready.state == "on":  # the world turns a label on at its first good week
             change_switch(monitor, "tickets", "constant 2", enable=False, by="ann", reason="not yet")
-    again = calmon(made, *shlex.split(command[1])[1:])
+    again = made.calmon(*shlex.split(command[1])[1:])
     assert again.exit_code == 0, again.output
     with made.opened() as monitor:
         old = monitor.store.switch("tickets", "steady")
@@ -77,7 +71,7 @@ def test_the_run_names_the_new_label_and_the_printed_command_hands_the_old_one_o
         assert monitor.store.incident(missed.id).state == "resolved"
         (baseline,), (of_old,) = (monitor.store.baselines("tickets", label) for label in ("constant 2", "steady"))
         assert (baseline.counts.rows, baseline.edges) == (of_old.counts.rows, of_old.edges)
-    assert "if renamed" not in calmon(made, "run", "weekly", "--week", WEEKS[11]).output  # somebody has said so
+    assert "if renamed" not in made.calmon("run", "weekly", "--week", WEEKS[11]).output  # somebody has said so
 
 
 @pytest.fixture
@@ -120,7 +114,7 @@ def test_breach_incident_and_baseline_go_over_to_the_new_name(slipped: World) ->
     with slipped.opened() as monitor:
         (incident,) = [each for each in monitor.store.unresolved_incidents() if each.label == "slipping"]
         before, breaches = monitor.store.switch("tickets", "slipping"), monitor.store.evidence("tickets", "slipping")
-    found = calmon(slipped, *RENAME)
+    found = slipped.calmon(*RENAME)
     assert found.exit_code == 0, found.output
     assert f"incident {incident.id[:8]} of tickets/sliding" in found.output
     with slipped.opened() as monitor:
@@ -147,7 +141,7 @@ def test_an_incident_ends_where_the_new_name_has_its_own(tmp_path: Path) -> None
     made = _slipped(tmp_path, mended=False)
     with made.opened() as monitor:
         (own,) = [each for each in monitor.store.unresolved_incidents() if each.label == "sliding"]
-    assert "resolved by" in calmon(made, *RENAME).output
+    assert "resolved by" in made.calmon(*RENAME).output
     with made.opened() as monitor:
         assert [each.id for each in monitor.store.unresolved_incidents()] == [own.id]
         assert monitor.store.switch("tickets", "sliding").state == "off"
@@ -162,7 +156,7 @@ def test_a_rename_that_is_killed_leaves_all_or_nothing(slipped: World) -> None:
     killed = forked.calmon(slipped.folder, slipped.environment, *RENAME, main=partial(killed_at, 1))
     assert killed.returncode != 0
     assert what_is_stored(slipped) == before
-    assert calmon(slipped, *RENAME).exit_code == 0
+    assert slipped.calmon(*RENAME).exit_code == 0
     assert what_is_stored(slipped)[-1] > 0  # type: ignore[operator]
 
 
@@ -172,7 +166,7 @@ def test_what_fails_half_way_leaves_nothing(slipped: World, monkeypatch: pytest.
 
     before = what_is_stored(slipped)
     monkeypatch.setattr(readings, "save_baselines", fails)
-    assert calmon(slipped, *RENAME).exit_code == 1
+    assert slipped.calmon(*RENAME).exit_code == 1
     assert what_is_stored(slipped) == before
 
 
@@ -187,7 +181,7 @@ def test_what_fails_half_way_leaves_nothing(slipped: World, monkeypatch: pytest.
 )
 def test_what_cannot_be_renamed_is_refused_and_said(slipped: World, words: tuple[str, ...], sentence: str) -> None:
     before = what_is_stored(slipped)
-    found = calmon(slipped, "label", "rename", *words, "--reason", "x")
+    found = slipped.calmon("label", "rename", *words, "--reason", "x")
     assert (found.exit_code, sentence in found.output) == (2, True), found.output
     assert what_is_stored(slipped) == before
 
@@ -195,7 +189,7 @@ def test_what_cannot_be_renamed_is_refused_and_said(slipped: World, words: tuple
 def test_a_new_name_that_is_on_is_refused_with_the_command_that_turns_it_off(slipped: World) -> None:
     with slipped.opened() as monitor:
         change_switch(monitor, "tickets", "sliding", enable=True, by="ann", reason="go")
-    found = calmon(slipped, *RENAME)
+    found = slipped.calmon(*RENAME)
     assert found.exit_code == 2
     assert "`calmon automation disable --source tickets --label sliding --reason TEXT`" in found.output
 
@@ -205,7 +199,7 @@ def test_other_rules_or_another_score_for_the_new_name_are_refused(slipped: Worl
     plain = file.read_text("utf-8")
     more = "  - {id: only, metric: roc_auc, condition: below, threshold: 0.8, match: {label: slipping}}\n"
     file.write_text(plain.replace("automation:", more + "automation:"), "utf-8")
-    assert "other rules for slipping than for sliding (only)" in calmon(slipped, *RENAME).output
+    assert "other rules for slipping than for sliding (only)" in slipped.calmon(*RENAME).output
     file.write_text(plain.replace("score_is:", "labels: {slipping: {automate_at: 0.9}}\n    score_is:"), "utf-8")
-    found = calmon(slipped, *RENAME)
+    found = slipped.calmon(*RENAME)
     assert "slipping acts from 0.9 and sliding from 0.8" in found.output, found.output

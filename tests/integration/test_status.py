@@ -7,17 +7,12 @@ import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from monitor.cli import app
 from tests.fakes.alerts_world import CONFIG, Judged, alerts_world
 from tests.fakes.world import World, make_world
 
 RULE = "automated-overconfidence"
-
-
-def calmon(made: World, *words: str) -> Result:
-    return CliRunner(env=made.environment | {"COLUMNS": "200"}).invoke(app, list(words))
 
 
 def world_of(folder: Path) -> World:
@@ -40,7 +35,7 @@ def test_an_open_incident_is_told_with_who_has_it_and_the_printed_command_takes_
         world.evaluate("2026-W03", [Judged("billing", RULE, "breach", 0.12)])
         id = world.incident("billing").id[:8]
     made = world_of(tmp_path)
-    found = calmon(made, "status")
+    found = made.calmon("status")
     assert found.exit_code == 0, found.output
     said = parts(found)
     (line,) = said["Open"]
@@ -48,8 +43,8 @@ def test_an_open_incident_is_told_with_who_has_it_and_the_printed_command_takes_
     assert line.endswith("(open)")
     (asked,) = [each for each in said["Waits"] if "nobody has taken" in each]
     assert asked.endswith(f"calmon incidents ack {id}")
-    assert calmon(made, *shlex.split(asked.partition(": calmon ")[2])).exit_code == 0
-    (line,) = parts(calmon(made, "status"))["Open"]
+    assert made.calmon(*shlex.split(asked.partition(": calmon ")[2])).exit_code == 0
+    (line,) = parts(made.calmon("status"))["Open"]
     assert "(acknowledged by" in line
 
 
@@ -57,7 +52,7 @@ def test_the_next_run_of_each_schedule_with_rules_is_named_and_a_week_that_was_n
     with alerts_world(tmp_path) as world:
         world.evaluate("2026-W03", [Judged("billing", RULE, "ok")])
     made = world_of(tmp_path)
-    (line,) = parts(calmon(made, "status"))["Next"]  # no rule of it is daily
+    (line,) = parts(made.calmon("status"))["Next"]  # no rule of it is daily
     assert line.startswith("weekly: 20")
     assert " was not judged yet: calmon run weekly --week 20" in line
     when = line.partition("next run ")[2]
@@ -66,7 +61,7 @@ def test_the_next_run_of_each_schedule_with_rules_is_named_and_a_week_that_was_n
 
 
 def test_before_the_first_run_nothing_is_open(tmp_path: Path) -> None:
-    found = calmon(world_of(tmp_path), "status")
+    found = world_of(tmp_path).calmon("status")
     assert found.exit_code == 0, found.output
     assert parts(found)["Open"] == ["nothing"]
 
@@ -75,6 +70,6 @@ def test_as_json_it_says_the_same(tmp_path: Path) -> None:
     with alerts_world(tmp_path) as world:
         world.evaluate("2026-W03", [Judged("billing", RULE, "breach", 0.12)])
     made = world_of(tmp_path)
-    document = json.loads(calmon(made, "status", "--json").stdout)
-    said = parts(calmon(made, "status"))
+    document = json.loads(made.calmon("status", "--json").stdout)
+    said = parts(made.calmon("status"))
     assert [document[name.lower()] for name in ("Open", "Next")] == [said["Open"], said["Next"]]
