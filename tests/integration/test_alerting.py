@@ -14,9 +14,7 @@ import pytest
 from monitor.alerting import compose
 from monitor.alerting.health.watchdog import watch_monitor
 from monitor.alerting.slack.client import SlackSender
-from monitor.alerting.slack.outbox import drain
 from monitor.config.load import load_config
-from monitor.context import Sent
 from monitor.core.records import Action, Delivery
 from monitor.core.windows import week
 from monitor.evaluation.data import WindowCounts
@@ -29,7 +27,6 @@ from monitor.operations.diagnose import diagnoses_of
 from tests.fakes.alerts_world import CONFIG, UTC_ZONE, AlertsWorld, Judged, alerts_world
 from tests.fakes.reading import as_read
 from tests.fakes.slack import TOKEN, FakeSlack
-from tests.fakes.slack_schedule import Killed
 
 HOUR, DAY, WEEK = timedelta(hours=1), timedelta(days=1), timedelta(weeks=1)
 BILLING = Judged("billing", "automated-overconfidence", "breach", 0.12)
@@ -225,26 +222,6 @@ def test_a_message_that_somebody_deleted_in_slack_is_followed_by_another_one(
     (again,) = living(slack)
     assert told.monitor.store.incident(told.incident("billing").id).root != root["metadata"]
     assert "Acknowledged by ana" in shown(again)
-
-
-@pytest.mark.parametrize("at", ["before", "after"])
-def test_a_message_whose_sender_is_killed_is_sent_once_by_the_next_drain(
-    told: AlertsWorld, slack: FakeSlack, at: str
-) -> None:
-    class Dies(SlackSender):
-        def send(self, delivery: Delivery, root: Sent | None = None) -> Sent:
-            if at == "after":
-                super().send(delivery, root)
-            raise Killed
-
-    told.sends = False
-    told.evaluate("2026-W02", [BILLING])
-    with pytest.raises(Killed):
-        drain(told.monitor.store, Dies(TOKEN, slack.url), now=told.clock, worker="h/1:1:1", sleep=lambda _: None)
-    for _ in range(2):
-        told.drain(told.clock.now + HOUR)
-    assert len(living(slack)) == 1
-    assert {d.state for d in told.deliveries()} == {"sent"}
 
 
 def states_of(world: AlertsWorld, *labels: str) -> list[str]:

@@ -116,19 +116,6 @@ def test_while_slack_fails_the_message_is_kept_and_the_next_run_sends_it_once(
     assert "possible repeat" not in slack.messages[0]["text"]
 
 
-@pytest.mark.parametrize(
-    "fault", [f for n, f in FAULTS.items() if "accepting" in n], ids=[n for n in FAULTS if "accepting" in n]
-)
-def test_one_lost_answer_is_cleared_up_within_the_run(store: Store, slack: FakeSlack, fault: Fault) -> None:
-    store.add_delivery(message())
-    slack.fail(POST, fault)
-    (done,) = run(store, sender(slack))
-    assert done.state == "sent"
-    assert len(slack.messages) == 1
-    assert only(store).external_id == slack.messages[0]["ts"]
-    assert slack.asked(POST) == (1 if fault.accept else 2)
-
-
 def test_a_short_rate_limit_is_waited_for_within_the_run(store: Store, slack: FakeSlack) -> None:
     store.add_delivery(message())
     slack.fail(POST, Fault.rate_limited(2))
@@ -168,30 +155,6 @@ def test_a_server_that_refuses_the_connection_took_nothing(store: Store) -> None
     assert kept.error is not None
     assert not kept.error.startswith(UNCERTAIN)
     assert not kept.uncertain
-
-
-def test_without_the_history_scope_a_doubtful_message_goes_again_marked_as_a_possible_repeat(
-    store: Store, slack: FakeSlack
-) -> None:
-    slack.scopes -= {"channels:history"}
-    store.add_delivery(message())
-    slack.fail(POST, Fault.reset(accept=True))
-    (done,) = run(store, sender(slack))
-    assert done.state == "sent"
-    first, second = slack.texts("ml-oncall")
-    assert second == f"(possible repeat) {first}"
-    assert run(store, sender(slack)) == []
-
-
-def test_doubt_stays_while_nobody_can_look_and_the_second_try_fails_too(store: Store, slack: FakeSlack) -> None:
-    slack.scopes -= {"channels:history"}
-    store.add_delivery(message())
-    slack.fail(POST, Fault.reset(accept=True), Fault.slack_error("is_archived"))
-    run(store, sender(slack))
-    assert (only(store).error or "").startswith(UNCERTAIN)
-    assert only(store).uncertain
-    run(store, sender(slack))
-    assert [t.startswith("(possible repeat)") for t in slack.texts("ml-oncall")] == [False, True]
 
 
 @pytest.mark.parametrize("missing", [set(), {"groups:read"}, {"groups:read", "channels:read"}])

@@ -14,7 +14,7 @@ from monitor.core.records import Delivery
 from monitor.history.store import Store
 from tests.conftest import new_postgres_database
 from tests.fakes.slack import TOKEN, UPLOAD, FakeSlack, Fault, InProcessClient, Work
-from tests.fakes.slack_schedule import CHANNEL, START, Clock, Killed, composed
+from tests.fakes.slack_schedule import CHANNEL, START, Clock, composed
 
 POST, UPDATE, REPLIES, COMPLETE = (
     "chat.postMessage", "chat.update", "conversations.replies", "files.completeUploadExternal",
@@ -105,40 +105,6 @@ def test_an_older_edit_never_follows_a_message_that_was_posted_with_a_newer_one(
     assert states(store) == {"root": "sent", "edit1": "superseded", "edit2": "sent"}
 
 
-def test_an_edit_stays_where_its_message_was_found_in_slack_with_older_content(store: Store, slack: FakeSlack) -> None:
-    add(store, ROOT)
-    slack.fail(POST, Fault.reset(accept=True))
-    slack.fail_always("conversations.history", Fault.server_error())
-    run(store, slack)
-    slack.heal()
-    add(store, edit(1))
-    run(store, slack)
-    assert slack.texts(CHANNEL) == ["edit1"]
-    assert (states(store), slack.asked(UPDATE)) == ({"root": "sent", "edit1": "sent"}, 1)
-
-
-@pytest.mark.parametrize("step", ["claim_delivery", "settle_delivery", "note_edit_shown"])
-@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-def test_a_worker_killed_around_any_step_of_such_a_message_loses_nothing_and_sends_nothing_twice(
-    store: Store, slack: FakeSlack, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
-) -> None:
-    add(store, ROOT, edit(1))
-    plain = getattr(store, step)
-
-    def killed(*arguments: Any, **named: Any) -> None:
-        if after:
-            plain(*arguments, **named)
-        raise Killed
-
-    monkeypatch.setattr(store, step, killed)
-    with pytest.raises(Killed):
-        run(store, slack)
-    monkeypatch.undo()
-    run(store, slack, now=lambda: START + 2 * LEASE)
-    assert slack.texts(CHANNEL) == ["edit1"]
-    assert set(states(store).values()) == {"sent"}
-
-
 def thread_of(slack: FakeSlack) -> list[str]:
     return ["picture" if m.get("files") else m["text"] for m in slack.messages if "thread_ts" in m]
 
@@ -189,28 +155,6 @@ def test_a_picture_that_cannot_be_uploaded_holds_up_no_news(store: Store, slack:
     add(store, ROOT, picture(), replace(reply("news"), created_at=LATER))
     run(store, slack)
     assert thread_of(slack) == ["news"]
-
-
-def test_of_several_edits_only_the_newest_goes(store: Store, slack: FakeSlack) -> None:
-    add(store, ROOT)
-    run(store, slack)
-    add(store, edit(2), edit(1), edit(3))
-    run(store, slack)
-    assert states(store) == {"root": "sent", "edit1": "superseded", "edit2": "superseded", "edit3": "sent"}
-    assert (slack.texts(CHANNEL), slack.asked(UPDATE)) == (["edit3"], 1)
-
-
-def test_an_edit_that_failed_gives_way_to_a_later_one(store: Store, slack: FakeSlack) -> None:
-    add(store, ROOT)
-    run(store, slack)
-    add(store, edit(1))
-    slack.fail_always(UPDATE, Fault.reset())
-    run(store, slack)
-    assert states(store)["edit1"] == "failed"
-    slack.heal()
-    add(store, edit(2))
-    run(store, slack)
-    assert states(store) == {"root": "sent", "edit1": "superseded", "edit2": "sent"}
 
 
 def test_no_edit_is_sent_while_another_one_of_the_same_message_is_under_way(store: Store, slack: FakeSlack) -> None:
@@ -301,18 +245,6 @@ def test_what_belongs_to_a_sent_message_waits_for_the_token_to_come_back(store: 
     assert slack.texts(CHANNEL) == ["edit1"]
 
 
-@pytest.mark.parametrize("accept", [True, False], ids=["accepted", "not accepted"])
-def test_a_reply_without_an_answer_is_looked_for_in_the_thread(store: Store, slack: FakeSlack, accept: bool) -> None:
-    add(store, ROOT)
-    run(store, slack)
-    add(store, reply())
-    slack.fail(POST, Fault.reset(accept=accept))
-    run(store, slack)
-    assert states(store)["reply"] == "sent"
-    assert [m["text"] for m in slack.thread(slack.messages[0]["ts"])] == ["reply"]
-    assert slack.asked(REPLIES) == 1
-
-
 @pytest.mark.parametrize("accept", [True, False], ids=["shown", "not shown"])
 def test_a_file_without_an_answer_is_looked_for_later_by_its_name(store: Store, slack: FakeSlack, accept: bool) -> None:
     add(store, ROOT)
@@ -334,16 +266,6 @@ def test_a_file_whose_upload_breaks_is_shown_once_in_the_end(store: Store, slack
     for _ in range(3):
         run(store, slack)
     assert len(slack.thread(slack.messages[0]["ts"])) == 1
-
-
-def test_without_the_history_scope_a_doubtful_file_says_that_it_may_be_a_repeat(store: Store, slack: FakeSlack) -> None:
-    slack.scopes -= {"channels:history"}
-    add(store, ROOT, picture())
-    slack.fail(COMPLETE, Fault.reset(accept=True))
-    run(store, slack)
-    run(store, slack)
-    titles = [f["title"] for m in slack.thread(slack.messages[0]["ts"]) for f in m["files"]]
-    assert titles == ["billing", "(possible repeat) billing"]
 
 
 def test_the_edit_of_a_message_that_a_person_deleted_is_dead_with_a_name(store: Store, slack: FakeSlack) -> None:
