@@ -81,7 +81,7 @@ def test_the_status_shows_an_enable_against_the_last_evaluation(tmp_path: Path) 
     world.calmon("automation", "enable", "--label", "steady", "--reason", "retrained")
     (row,) = json.loads(world.calmon("automation", "status", "--label", "steady", "--json").stdout)
     assert (row["state"], row["allowed"], row["against_last_evaluation"]) == ("on", True, True)
-    table = re.sub(r"\s+", " ", world.calmon("automation", "status", "--label", "steady", COLUMNS="200").stdout)
+    table = re.sub(r"\s+", " ", world.calmon("automation", "status", "--label", "steady").stdout)
     assert re.search(r"left on against this finding: enabled by \S+ until [^:]*:\d\d UTC: retrained", table)
 
 
@@ -89,7 +89,7 @@ def test_the_status_gives_the_reason_of_the_switch_that_is_off(tmp_path: Path) -
     world = make_world(tmp_path)
     world.calmon("automation", "enable", "--source", "tickets", "--label", "rare", "--reason", "retrained")
     world.calmon("automation", "disable", "--source", "tickets", "--reason", "audit")
-    table = re.sub(r"\s+", " ", world.calmon("automation", "status", COLUMNS="200").stdout)
+    table = re.sub(r"\s+", " ", world.calmon("automation", "status").stdout)
     assert re.search(r"rare off for all of tickets since [^:]*:\d\d UTC: turned off by \S+: audit", table)
     assert "retrained" not in table
     (row,) = json.loads(world.calmon("automation", "status", "--label", "rare", "--json").stdout)

@@ -16,7 +16,6 @@ import pytest
 
 from monitor.alerting.health.issues import LISTENER_NOTE, SILENT_NOTE, WATCHDOG_NOTE
 from monitor.alerting.health.watchdog import stand_in, watch_monitor
-from monitor.alerting.slack.message import delivery_of
 from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.context import Monitor
 from monitor.core.records import Incident, Note, Reason, RejectedRows, Subject, Verdict, Window
@@ -251,33 +250,6 @@ def test_an_acknowledged_outage_calls_nobody_any_more_and_is_reported_in_the_mes
     assert sum("nothing is wrong since" in text for text in life.replies()) == 1
 
 
-def test_a_reminder_of_an_outage_that_slack_did_not_take_is_not_sent_after_an_acknowledgement(life: Life) -> None:
-    life.live(1.5)
-    assert len(life.roots()) == 1
-    life.workspace.fail_always("chat.postMessage", slack.Fault.slack_error("restricted_action"))
-    life.live(1.5)
-    with life.world.opened() as monitor:
-        kept = [d for d in monitor.store.deliveries(["failed"]) if "Not acknowledged" in d.payload["text"]]
-    assert len(kept) == 1
-    assert command(life, "incidents", "ack", not_running(life).id, "--by", "ana").returncode == 0
-    life.workspace.heal()
-    life.live(0.1)
-    assert not [text for text in life.replies() if "Not acknowledged yet: Monitor: evaluations" in text]
-
-
-def test_the_return_of_an_outage_that_slack_did_not_take_calls_nobody_after_an_acknowledgement(life: Life) -> None:
-    life.live(1.5)
-    come_back(life)
-    life.live(0.1)
-    life.workspace.fail_always("chat.postMessage", slack.Fault.slack_error("restricted_action"))
-    life.live(1)
-    assert command(life, "incidents", "ack", not_running(life).id, "--by", "ana").returncode == 0
-    life.workspace.heal()
-    life.live(0.1)
-    (back,) = [text for text in life.replies() if text.startswith("*It is back: Monitor: evaluations are missing*")]
-    assert MENTION not in back
-
-
 def test_a_button_acknowledges_and_silences_but_switches_nothing(life: Life) -> None:
     life.live(1.5)
     id = not_running(life).id
@@ -307,22 +279,6 @@ def test_a_button_acknowledges_and_silences_but_switches_nothing(life: Life) -> 
 
 def command(life: Life, *words: str) -> subprocess.CompletedProcess[str]:
     return forked.calmon(life.world.folder, life.world.environment, *words)
-
-
-def test_another_trouble_is_a_line_in_the_thread_of_the_first(life: Life) -> None:
-    life.live(1.5)
-    stuck = delivery_of(
-        {"channel": "#gone", "text": "x", "blocks": [], "metadata": {"event_payload": {"delivery_id": "stuck"}}},
-        kind="test", now=life.now - timedelta(hours=2),
-    )  # fmt: skip
-    with life.world.opened() as monitor:
-        monitor.store.add_delivery(stuck)
-    life.look()
-    (root,) = life.roots()
-    assert root.startswith("Monitor: evaluations are missing, and ")
-    assert sum("New: Monitor: messages to #gone wait" in text for text in life.replies()) == 1
-    life.look()
-    assert sum("New: Monitor: messages to #gone wait" in text for text in life.replies()) == 1
 
 
 def store_week(monitor: Monitor, index: int, reason: Reason, *, rejected: int = 0, rows: int = 900) -> None:

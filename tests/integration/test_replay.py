@@ -254,14 +254,3 @@ def test_one_label_is_judged_within_its_whole_family(world: World) -> None:
     assert calmon(world, "--source", "post").exit_code == 2
 
 
-def test_a_baseline_pinned_later_is_not_used_for_the_weeks_that_were_judged_before(tmp_path: Path) -> None:
-    world = make_world(tmp_path)
-    run_all(world, WEEKS[9:10], act="never")
-    with world.opened() as monitor:
-        zone = monitor.config.zone
-        pin(monitor, week(WEEKS[2], zone), week(WEEKS[7], zone), by="test", reason="newer", anyway=True)
-    verdicts, _ = stored(world)
-    assert {verdict.baseline_version for verdict in verdicts} == {1}
-    said, again = said_again(world, weeks=3)
-    assert len(said) == len(verdicts)
-    assert again == said

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -325,38 +324,6 @@ def test_a_worker_id_fits_the_column_and_names_this_process() -> None:
     assert len(worker_id()) <= 64
     assert worker_id() == worker_id()
     assert f":{os.getpid()}:" in worker_id()
-
-
-DRAIN = """
-import sys
-from datetime import UTC, datetime
-from monitor.alerting.slack.outbox import drain, worker_id
-from monitor.alerting.slack.client import SlackSender
-from monitor.history.store import Store
-with Store.from_url(sys.argv[1]) as store:
-    drain(store, SlackSender(sys.argv[2], sys.argv[3], timeout=600), now=lambda: datetime.now(UTC), worker=worker_id())
-"""
-
-
-@pytest.mark.parametrize("accept", [True, False], ids=["accepted", "not accepted"])
-def test_after_kill_9_in_the_middle_of_sending_the_next_run_finishes_the_job(
-    tmp_path: Path, slack: FakeSlack, accept: bool
-) -> None:
-    url = f"sqlite:///{tmp_path}/history.sqlite"
-    with Store.from_url(url) as store:
-        store.add_delivery(message())
-    slack.fail(POST, Fault.hang(600, accept=accept))
-    process = subprocess.Popen([sys.executable, "-c", DRAIN, url, TOKEN, slack.url])
-    while slack.worked == 0 and process.poll() is None:  # pytest-timeout ends a wait for nothing
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
-    with Store.from_url(url) as store:
-        assert only(store).state == "sending"
-        (done,) = run(store, sender(slack), now=datetime.now(UTC))
-        assert done.state == "sent"
-        assert run(store, sender(slack), now=datetime.now(UTC)) == []
-    assert len(slack.messages) == 1
 
 
 def test_auth_test_says_who_we_are_or_what_is_wrong(slack: FakeSlack) -> None:

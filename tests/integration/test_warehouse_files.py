@@ -15,7 +15,7 @@ import pytest
 
 from monitor.config.model import SourceConfig
 from monitor.core import windows
-from monitor.operations.describe_source import describe, not_judged, window_in_words
+from monitor.operations.describe_source import not_judged, window_in_words
 from monitor.warehouse import csv_lines
 from monitor.warehouse.reader import Reading, RelationError, Warehouse, WarehouseFailed
 
@@ -545,21 +545,6 @@ def test_a_pattern_with_a_time_zone_is_heeded_and_described(tmp_path: Path, patt
         assert (survey.first, survey.zone) == (datetime(2026, 11, 9, 23, 30, tzinfo=UTC), True)
         plain = config.model_copy(update={"types": {}})
         assert warehouse.survey("tickets", plain).unread == int("%b" in pattern)  # the other is an ISO date
-
-
-def test_seconds_since_1970_are_rejected_with_what_to_do_which_works(tmp_path: Path) -> None:
-    path = written(tmp_path / "tickets.csv", ["t1,refund,0.9,1,1794301200"])
-    config = SourceConfig(relation=str(path), score_is="probability_of_label")
-    with Warehouse.from_url("duckdb://", relations=config.relations) as warehouse:
-        reading = warehouse.read("tickets", config, WEEK, now=NOW)
-        (*_, doubt) = describe(warehouse, "tickets", config, reading).doubts[:1]
-    assert bad(reading) == {"date_malformed": 1}
-    made = "to_timestamp(CAST(resolved_at AS DOUBLE PRECISION))"
-    assert (
-        f"are seconds since 1970, and these rows are rejected: make dates of them in a view or a SELECT: {made}"
-        in doubt
-    )
-    assert read(f"SELECT * REPLACE ({made} AS resolved_at) FROM '{path}'").rows == 1
 
 
 def test_blanks_before_a_date_are_no_part_of_it(tmp_path: Path) -> None:

@@ -600,40 +600,6 @@ def test_dates_without_a_time_are_midnight_in_utc(load: Loader) -> None:
         assert set(warehouse.feature_sample("tickets", config, WEEK, limit=9)["item"]) == {"2026-11-09", "2026-11-15"}
 
 
-TEXT_DATES = {
-    "2026-11-09": True, "2026-11-09 00:00": True, "2026-11-09T00:00:00Z": True, "2026-11-09T00:30:00+01:00": False,
-    "2026-11-08 23:30:00-01:00": True, "2026-11-15T23:59:59.999999Z": True, "2026-11-16T00:00:00": False,
-    "2026-11-16 01:59:59+02:00": True, "2026-11-15 23:59:59.9996": True, "2026-11-10 12:00:00+00": True,
-}  # fmt: skip
-
-
-def test_text_dates_are_read_in_every_iso_form(load: Loader) -> None:
-    rows = [row(text, resolved_at=text) for text in TEXT_DATES]
-    for engine, warehouse in load(rows, types={"resolved_at": "TEXT"}, engines=FILES).items():
-        taken = warehouse.feature_sample("tickets", source(features=("item",)), WEEK, limit=99)
-        assert set(taken["item"]) == {text for text, inside in TEXT_DATES.items() if inside}, engine
-
-
-def test_text_that_is_no_date_is_counted_as_malformed_and_now_is_no_date(load: Loader) -> None:
-    odd = [
-        "now",
-        "today",
-        "epoch",
-        "infinity",
-        "yesterday evening",
-        "2026-02-31",
-        "2026-13-01",
-        "10.11.2026",
-        "",
-        "20261110",
-    ]
-    rows = [row(text, resolved_at=text) for text in odd] + [row("good", resolved_at="2026-11-10")]
-    for engine, reading in read_all(load(rows, types={"resolved_at": "TEXT"}, engines=FILES), source()).items():
-        assert bad(reading) == {"date_malformed": len(odd)}, engine
-        assert reading.rows == 1
-        assert {example["date"] for example in reading.quality[0].examples} == set(odd)
-
-
 def test_sqlite_takes_seconds_since_1970_and_not_milliseconds(load: Loader) -> None:
     seconds = int(WEEK.start.timestamp())
     times = {"first": seconds, "fraction": seconds + 0.5, "before": seconds - 1, "milliseconds": seconds * 1000}

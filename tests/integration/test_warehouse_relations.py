@@ -267,12 +267,6 @@ def test_a_text_date_in_postgresql_is_a_problem_whose_remedy_is_a_cast(load: Loa
     assert "cast it in a view" in problem.remedy
 
 
-def test_numbers_are_no_dates_in_duckdb_and_the_remedy_names_the_function(load: Loader) -> None:
-    warehouse = load([row(resolved_at=1)], types={"resolved_at": "BIGINT"}, engines=("duckdb",))["duckdb"]
-    (problem,) = warehouse.check("tickets", source())
-    assert "make dates of them in a view or a SELECT" in problem.remedy
-
-
 def test_a_boolean_score_is_a_problem(load: Loader) -> None:
     for warehouse in load([row(score=True)], types={"score": "BOOLEAN"}, engines=("duckdb", "postgresql")).values():
         (problem,) = warehouse.check("tickets", source())

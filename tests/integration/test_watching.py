@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -24,16 +23,16 @@ from monitor.alerting.health.heartbeat import beat
 from monitor.alerting.health.issues import WatchReason
 from monitor.alerting.health.watchdog import watch_monitor
 from monitor.config.load import parse_config
-from monitor.core.records import Reason, Subject, SwitchEvent, SwitchState, Verdict
+from monitor.core.records import Reason, Subject, Verdict
 from monitor.core.windows import week
 from monitor.demo import story
 from monitor.history.store import Store
 from monitor.operations.publish_thresholds import publish
 from monitor.report.collect import collect_report
 from monitor.report.terminal import run_summary
-from monitor.run import deliver, run_window
+from monitor.run import run_window
 from monitor.service.prometheus import exposition
-from tests.fakes import forked, heartbeat, service, slack
+from tests.fakes import forked, heartbeat, service
 from tests.fakes.alerts_world import CONFIG as ALERTS
 from tests.fakes.alerts_world import Judged, alerts_world
 from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world, rows, write_duckdb
@@ -145,20 +144,6 @@ def test_nobody_at_the_address_fails_nothing():
     assert not beat(SecretStr("http://127.0.0.1:9/ping"), time_limit_s=0.5)
 
 
-def test_what_is_wrong_is_sent_to_slack_once_however_often_the_watchdog_looks(world: World):
-    with slack.running() as workspace:
-        told = {"slack_bot_token": slack.TOKEN, "slack_api_url": workspace.url}
-        for minutes in (0, 15, 30):
-            late = judged_at(11) + timedelta(hours=6, minutes=minutes)
-            with world.opened(clock=lambda late=late: late, **told) as monitor:
-                found = watch_monitor(monitor)
-                deliver(monitor)
-            assert "run_missing" in [each.reason.value for each in found]
-        texts = [text for text in workspace.texts("ml-monitoring") if "The weekly run" in text]
-        assert len(texts) == 1
-        assert WEEKS[11] in texts[0]
-
-
 def test_a_relation_that_was_emptied_and_filled_with_old_rows_is_no_week_without_news(world: World):
     frame, file = rows(), world.folder / "warehouse.duckdb"
     old, of_judged = of_week(frame, 0), of_week(frame, 10)
@@ -201,40 +186,6 @@ def test_a_window_that_is_run_again_without_its_rows_says_that_they_are_gone_and
 
 def of_week(frame: pd.DataFrame, index: int) -> pd.DataFrame:
     return frame[frame["item"].str.startswith(WEEKS[index])]
-
-
-def test_a_lease_is_warned_of_twice_and_its_end_is_reported(world: World):
-    with world.opened() as monitor:
-        end = min(s.lease_until for s in monitor.store.switches() if s.state == "on" and s.lease_until is not None)
-    for hours in range(72, -8, -4):
-        now = end - timedelta(hours=hours)
-        with world.opened(clock=lambda now=now: now) as monitor:
-            watch_monitor(monitor)
-    with world.opened() as monitor:
-        told = [d.payload["text"] for d in monitor.store.deliveries() if d.operation in ("post", "reply")]
-    (first,) = [text for text in told if "in less than 48 hours" in text]
-    (second,) = [text for text in told if "in less than 24 hours" in text]
-    (last,) = [text for text in told if "The lease of tickets ended at" in text]
-    assert all("Automation is on for 2 labels" in text for text in (first, second))
-    assert "No label acts alone now: automation of 2 labels ended" in last
-
-
-def test_a_finding_whose_text_comes_from_data_cannot_mention_anybody(world: World):
-    with world.opened(clock=lambda: judged_at(10)) as monitor:
-        on = SwitchState(
-            "tickets",
-            "<!channel> `x`",
-            "on",
-            lease_until=judged_at(10) + timedelta(hours=30),
-            changed_at=judged_at(10),
-            version=1,
-        )
-        event = SwitchEvent("k", "tickets", on.label, judged_at(10), "enabled", "never_set", "on", "me", "test")
-        monitor.store.apply_switch(replace(on, state="never_set", lease_until=None, version=0), on, event)
-        watch_monitor(monitor)
-        texts = json.dumps([d.payload for d in monitor.store.deliveries() if d.kind == "monitor"])
-    assert "&lt;!channel&gt;" in texts
-    assert "<!channel>" not in texts
 
 
 def health(world: World, *words: str) -> subprocess.CompletedProcess[str]:
