@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -40,6 +42,12 @@ class ServiceClient:
     def get(self, path: str, **more: Any) -> httpx.Response:
         """GET."""
         return self.request("GET", path, **more)
+
+    def rows(self, path: str) -> list[dict[str, str]]:
+        """The rows of a CSV file that a page offers."""
+        answer = self.get(path)
+        assert answer.status_code == 200, answer.text
+        return list(csv.DictReader(io.StringIO(answer.text)))
 
     def post(self, path: str, **more: Any) -> httpx.Response:
         """POST."""

@@ -6,6 +6,7 @@ against plain code on the rows.
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,6 +58,11 @@ automation: {when_not_evaluated: keep, initial: on_first_ok}
 routes:
   - {channel: "#ml-monitoring"}
 """
+
+
+def judged_at(index: int) -> datetime:
+    """An hour after a week of the world is ready."""
+    return datetime.strptime(f"{WEEKS[index]}-1 +0000", "%G-W%V-%u %z") + timedelta(days=7, hours=7)
 
 
 def rows(weeks: tuple[str, ...] = WEEKS, per_week: int = ROWS) -> pd.DataFrame:
@@ -145,6 +151,12 @@ class World:
         arguments = {} if clock is None else {"clock": clock}
         with open_monitor(self.settings(**more), **arguments) as monitor:
             yield monitor
+
+    def copied(self, folder: Path) -> World:
+        """A copy in another folder, for one test to change."""
+        for file in self.folder.iterdir():
+            shutil.copy(file, folder)
+        return World(folder, f"duckdb:///{folder / 'warehouse.duckdb'}", f"sqlite:///{folder / 'history.sqlite'}")
 
     def calmon(self, *words: str, **environment: str) -> Result:
         """``calmon WORDS`` in this process, on a wide terminal."""

@@ -18,7 +18,6 @@ from monitor.config.load import load_config
 from monitor.core.records import Action, Delivery
 from monitor.core.windows import week
 from monitor.evaluation.data import WindowCounts
-from monitor.history.errors import NotFound
 from monitor.history.readings import StoredReading
 from monitor.incidents.findings import decisions
 from monitor.operations import act, incident_actions
@@ -275,25 +274,6 @@ def test_what_becomes_more_severe_calls_the_people_of_its_new_route(
 
 
 # --- people
-
-
-def test_a_person_edits_the_message_once_and_is_answered_in_words(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [BILLING])
-    done = world.person("acknowledges", "billing", "ana")
-    assert (done.words, done.refused) == ("tickets/billing: acknowledged", False)
-    assert "Acknowledged by ana" in as_read(done.deliveries[0].payload)
-    again = world.person("acknowledges", "billing", "ben")
-    assert (again.words, again.deliveries) == ("tickets/billing: is acknowledged already", ())
-    assert world.incident("billing").acknowledged_by == "ana"
-
-
-def test_a_refused_action_is_answered_with_its_reason_and_changes_nothing(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [BILLING])
-    done = world.person("resolves", "billing", "ana", why=" ")
-    assert (done.refused, done.deliveries, done.words) == (True, (), "tickets/billing: a reason is needed")
-    assert world.incident("billing").state == "open"
-    with pytest.raises(NotFound, match="no incident has an id"):
-        incident_actions.acknowledge(world.monitor, "nonsense", "ana")
 
 
 def test_a_run_that_did_not_see_what_a_person_did_meanwhile_decides_again(world: AlertsWorld) -> None:

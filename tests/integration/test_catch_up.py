@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -107,10 +106,7 @@ def ends(world: World) -> Any:
 def test_a_start_judges_the_weeks_that_were_missed_in_order_and_ends_as_if_none_had_been(
     world: World, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    folder = tmp_path_factory.mktemp("other")
-    for file in world.folder.iterdir():
-        shutil.copy(file, folder)
-    in_time = World(folder, f"duckdb:///{folder / 'warehouse.duckdb'}", f"sqlite:///{folder / 'history.sqlite'}")
+    in_time = world.copied(tmp_path_factory.mktemp("other"))
     judge(in_time, "weekly", *WEEKS[7:12])
     judge(world, "weekly", *WEEKS[7:9])
     made = started(world, "weekly", WEEKS[11])

@@ -96,35 +96,6 @@ def test_wrong_words_leave_with_two_and_say_what_to_write(world: World, words: t
     assert found.stdout == ""
 
 
-def test_ten_mistakes_are_all_named_with_line_and_remedy_at_once(tmp_path: Path) -> None:
-    config = """\
-version: 2
-timezone: Mars/Olympus
-sources:
-  tickets:
-    relation: tickets
-    score_is: probability
-    windw_on: resolved_at
-evaluation: {bins: 1, resamples: many}
-rules:
-  - {id: one, metric: ecee, condition: above, threshold: 0.1}
-  - {id: one, metric: ece, condition: over, threshold: 0.1}
-  - {id: two, metric: ece, condition: above}
-automation: {lease: 9}
-routes: []
-"""
-    found = make_world(tmp_path, config=config).calmon("check")
-    assert found.exit_code == 2
-    for number, wrong in [
-        (1, "version"), (2, "Mars/Olympus"), (6, "probability"), (7, "windw_on"), (8, "bins"), (8, "resamples"),
-        (10, "ecee"), (11, "over"), (11, "one"), (12, "threshold"), (13, "when_not_evaluated"), (13, "lease"),
-    ]:  # fmt: skip
-        lines = [line for line in found.stderr.splitlines() if f"alerts.yaml:{number}:" in line]
-        assert any(wrong in line for line in lines), (number, wrong, found.stderr)
-    assert found.stderr.count("fix:") >= 10
-    assert not (tmp_path / "history.sqlite").exists()
-
-
 def test_check_says_what_is_reached_and_where_rules_would_go(world: World) -> None:
     with slack.running() as server:
         found = world.calmon("check", CALMON_SLACK_BOT_TOKEN=slack.TOKEN, CALMON_SLACK_API_URL=server.url

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
@@ -42,14 +40,8 @@ def asked(world: AlertsWorld) -> Iterator[ServiceClient]:
         yield found
 
 
-def rows(asked: ServiceClient, address: str) -> list[dict[str, str]]:
-    answer = asked.get(address)
-    assert answer.status_code == 200, answer.text
-    return list(csv.DictReader(io.StringIO(answer.text)))
-
-
 def test_the_list_has_how_long_people_took_and_open_incidents_first(asked: ServiceClient, world: AlertsWorld) -> None:
-    first, second = rows(asked, "/incidents?csv=incidents")
+    first, second = asked.rows("/incidents?csv=incidents")
     assert (first["label"], first["state"]) == (f"'{HOSTILE}", "open")
     resolved = world.incident("billing")
     assert resolved.resolved_at is not None
@@ -76,7 +68,7 @@ def test_the_list_has_how_long_people_took_and_open_incidents_first(asked: Servi
     ],
 )
 def test_filters_are_in_the_address(asked: ServiceClient, query: str, count: int) -> None:
-    assert len(rows(asked, f"/incidents?csv=incidents&{query}")) == count
+    assert len(asked.rows(f"/incidents?csv=incidents&{query}")) == count
 
 
 def test_what_is_no_filter_is_refused(asked: ServiceClient) -> None:

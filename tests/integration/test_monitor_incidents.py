@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -27,7 +26,7 @@ from monitor.run import Run, catch_up, run_window
 from tests.fakes import forked, slack
 from tests.fakes.reading import lines_of
 from tests.fakes.slack_presses import button
-from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world
+from tests.fakes.world import CONFIG, WEEKS, World, judged_at, make_world, pinned_world
 
 MENTION = "<!subteam^S0123>"
 ROUTES = """\
@@ -51,10 +50,6 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> World:
         (label,) = monitor.store.incidents(of_monitor=False)
         incident_actions.acknowledge(monitor, label.id, "ben")
     return made
-
-
-def judged_at(index: int) -> datetime:
-    return datetime.strptime(f"{WEEKS[index]}-1 +0000", "%G-W%V-%u %z") + timedelta(days=7, hours=7)
 
 
 @dataclass
@@ -98,11 +93,8 @@ class Life:
 
 @pytest.fixture
 def life(judged: World, tmp_path: Path) -> Iterator[Life]:
-    for name in ("alerts.yaml", "warehouse.duckdb", "history.sqlite"):
-        shutil.copy(judged.folder / name, tmp_path)
-    world = World(tmp_path, f"duckdb:///{tmp_path / 'warehouse.duckdb'}", f"sqlite:///{tmp_path / 'history.sqlite'}")
     with slack.running() as workspace:
-        yield Life(world, workspace)
+        yield Life(judged.copied(tmp_path), workspace)
 
 
 def not_running(life: Life) -> Incident:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -68,12 +66,6 @@ def text_of(page: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
-def lines(asked: ServiceClient, address: str) -> list[dict[str, str]]:
-    answer = asked.get(address)
-    assert answer.status_code == 200, answer.text
-    return list(csv.DictReader(io.StringIO(answer.text)))
-
-
 def test_the_overview_says_the_story_of_each_label_the_worst_first_and_folds_what_is_fine(
     asked: ServiceClient, world: World
 ) -> None:
@@ -90,7 +82,7 @@ def test_the_overview_says_the_story_of_each_label_the_worst_first_and_folds_wha
         path = f'href="./label/tickets/{label or ""}"'
         assert path in page
         assert (path in unfolded) == (story.state is not DiagnosisState.FINE)
-    shown = {row["label"]: row for row in lines(asked, "/?csv=labels")}
+    shown = {row["label"]: row for row in asked.rows("/?csv=labels")}
     for label, story in stories.items():
         cost, row = story.diagnosis.cost, shown[label or ""]
         assert (row["state"], row["sentence"]) == (story.state.value, story.sentence)

@@ -252,5 +252,3 @@ def test_one_label_is_judged_within_its_whole_family(world: World) -> None:
     assert wrong.exit_code == 2
     assert "no label 'slippin' was judged in these weeks; judged were: rare, slipping, steady" in wrong.stderr
     assert calmon(world, "--source", "post").exit_code == 2
-
-

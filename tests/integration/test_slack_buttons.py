@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -175,54 +175,28 @@ def test_a_member_of_a_group_of_operators_is_one(monitor: Monitor, slack: FakeSl
     assert switch(monitor) == ("on", BOB, "checked by hand")
 
 
-@dataclass(frozen=True)
-class AfterPress:
-    """What a press left behind: who was answered in private, the refusals stored, the switch, the modals opened."""
-
-    answered: list[str]
-    stored: list[str]
-    switch: str
-    views: list[dict[str, Any]]
-
-
-def after_press(monitor: Monitor, slack: FakeSlack) -> AfterPress:
-    stored = [e.reason for e in monitor.store.incident_events(critical(monitor).id) if e.kind == "refused"]
-    return AfterPress([p["user"] for p in slack.private], stored, switch(monitor)[0], slack.views)
-
-
+@pytest.mark.parametrize(
+    ("user", "refusal"),
+    [
+        ("U2", PressRefusal.NOT_AN_OPERATOR),
+        ("U2", PressRefusal.OPERATORS_UNKNOWN),  # Slack does not say who is in the group
+        ("U1", PressRefusal.NO_OPERATORS),  # who was taken out of alerts.yaml is none from then on
+    ],
+)
 def test_who_is_no_operator_is_refused_privately_and_that_is_stored(
-    monitor: Monitor, slack: FakeSlack, buttons: Buttons
+    monitor: Monitor, slack: FakeSlack, buttons: Buttons, world: World, user: str, refusal: PressRefusal
 ) -> None:
     slack.groups["S01"] = ["U3"]
-    said = buttons.handle(button(slack, "automation_on", critical(monitor).id, "U2"))
-    found = after_press(monitor, slack)
-    assert said.startswith(PressRefusal.NOT_AN_OPERATOR)
-    assert [PressRefusal.NOT_AN_OPERATOR in reason for reason in found.stored] == [True]
-    assert (found.answered, found.switch, found.views) == (["U2"], "off", [])
+    if refusal is PressRefusal.OPERATORS_UNKNOWN:
+        slack.scopes.discard("usergroups:read")
+    if refusal is PressRefusal.NO_OPERATORS:
+        (world.folder / "alerts.yaml").write_text(CONFIG, "utf-8")
+    said = buttons.handle(button(slack, "automation_on", critical(monitor).id, user))
+    assert said.startswith(refusal)
     (refused,) = [e for e in monitor.store.incident_events(critical(monitor).id) if e.kind == "refused"]
-    assert event_words(refused).startswith("automation on: only operators of alerts.yaml may turn automation on")
-
-
-def test_where_slack_does_not_say_who_is_in_the_group_nobody_is_let_in(
-    monitor: Monitor, slack: FakeSlack, buttons: Buttons
-) -> None:
-    slack.scopes.discard("usergroups:read")
-    said = buttons.handle(button(slack, "automation_on", critical(monitor).id, "U2"))
-    found = after_press(monitor, slack)
-    assert said.startswith(PressRefusal.OPERATORS_UNKNOWN)
-    assert [PressRefusal.OPERATORS_UNKNOWN in reason for reason in found.stored] == [True]
-    assert (found.answered, found.switch, found.views) == (["U2"], "off", [])
-
-
-def test_who_was_taken_out_of_alerts_yaml_is_no_operator_from_then_on(
-    monitor: Monitor, slack: FakeSlack, buttons: Buttons, world: World
-) -> None:
-    (world.folder / "alerts.yaml").write_text(CONFIG, "utf-8")
-    said = buttons.handle(button(slack, "automation_on", critical(monitor).id, "U1"))
-    found = after_press(monitor, slack)
-    assert said.startswith(PressRefusal.NO_OPERATORS)
-    assert [PressRefusal.NO_OPERATORS in reason for reason in found.stored] == [True]
-    assert (found.answered, found.switch, found.views) == (["U1"], "off", [])
+    assert refusal in refused.reason
+    assert event_words(refused).startswith("automation on: ")
+    assert ([p["user"] for p in slack.private], switch(monitor)[0], slack.views) == ([user], "off", [])
 
 
 def test_who_stopped_being_an_operator_while_the_modal_was_open_is_refused(

@@ -870,15 +870,9 @@ def test_a_broken_message_keeps_the_incident_from_being_stored(store: Store):
 
 
 def test_deliveries_are_found_by_their_states(store: Store):
-    later = NOW + timedelta(minutes=4)
-    for one in (
-        delivery("pending"), delivery("early", next_attempt_at=NOW + WEEK), delivery("failed", state="failed"),
-        delivery("sent", state="sent"), delivery("dead", state="dead"), delivery("kept", state="not_sent"),
-        delivery("fresh", state="sending", claimed_at=later - timedelta(minutes=1), claimed_by="w1"),
-        delivery("stale", state="sending", claimed_at=later - timedelta(minutes=5), claimed_by="w2"),
-    ):  # fmt: skip
-        store.add_delivery(one)
-        store.add_delivery(replace(one, channel="#elsewhere"))
+    for state in ("pending", "failed", "sent", "dead", "not_sent", "sending"):
+        store.add_delivery(delivery(state, state=state))
+        store.add_delivery(delivery(state, state=state, channel="#elsewhere"))
     assert {d.id for d in store.deliveries(["sent", "dead"])} == {"sent", "dead"}
     assert {d.channel for d in store.deliveries()} == {"#ml"}
 

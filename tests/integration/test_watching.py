@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -35,7 +34,7 @@ from monitor.service.prometheus import exposition
 from tests.fakes import forked, heartbeat, service
 from tests.fakes.alerts_world import CONFIG as ALERTS
 from tests.fakes.alerts_world import Judged, alerts_world
-from tests.fakes.world import CONFIG, WEEKS, World, make_world, pinned_world, rows, write_duckdb
+from tests.fakes.world import CONFIG, WEEKS, World, judged_at, make_world, pinned_world, rows, write_duckdb
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +48,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 @pytest.fixture
 def world(judged: World, tmp_path: Path) -> World:
-    """A copy of its own."""
-    for name in ("alerts.yaml", "warehouse.duckdb", "history.sqlite"):
-        shutil.copy(judged.folder / name, tmp_path)
-    return World(tmp_path, f"duckdb:///{tmp_path / 'warehouse.duckdb'}", f"sqlite:///{tmp_path / 'history.sqlite'}")
-
-
-def judged_at(index: int) -> datetime:
-    return datetime.strptime(f"{WEEKS[index]}-1 +0000", "%G-W%V-%u %z") + timedelta(days=7, hours=7)
+    return judged.copied(tmp_path)
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import sqlite3
 from collections import Counter
@@ -62,12 +60,6 @@ def asked(world: World, tokens: dict[str, str]) -> Iterator[ServiceClient]:
         yield found
 
 
-def rows(asked: ServiceClient, address: str) -> list[dict[str, str]]:
-    answer = asked.get(address)
-    assert answer.status_code == 200, answer.text
-    return list(csv.DictReader(io.StringIO(answer.text)))
-
-
 def test_a_rule_without_actions_says_that_its_verdicts_are_stored(asked: ServiceClient) -> None:
     cards = asked.get("/rules").text.split('<section class="card" id="')[1:]
     (shift,) = [card for card in cards if card.startswith("score-shift")]
@@ -78,7 +70,7 @@ def test_a_rule_without_actions_says_that_its_verdicts_are_stored(asked: Service
 def test_what_acted_and_what_it_cost_in_a_month_follow_from_the_stored_numbers(
     asked: ServiceClient, world: World
 ) -> None:
-    by_month = {row["month"]: row for row in rows(asked, "/automation?csv=months&label=slipping&source=tickets")}
+    by_month = {row["month"]: row for row in asked.rows("/automation?csv=months&label=slipping&source=tickets")}
     wanted = dict.fromkeys(
         ("predicted", "could_have_acted", "acted", "wrong_actions", "extra_errors", "errors_avoided"), 0.0
     )
@@ -107,7 +99,7 @@ def test_what_acted_and_what_it_cost_in_a_month_follow_from_the_stored_numbers(
     assert float(august["cost_of_wrong_actions"]) == pytest.approx(3 * wanted["wrong_actions"])
     assert float(august["avoided_low"]) < wanted["errors_avoided"] < float(august["avoided_high"])
     assert 0 < wanted["acted"] < wanted["could_have_acted"]
-    never = rows(asked, "/automation?csv=months&label=rare&source=tickets")
+    never = asked.rows("/automation?csv=months&label=rare&source=tickets")
     assert {float(row["errors_avoided"]) for row in never} <= {0.0}
 
 
@@ -123,7 +115,7 @@ def test_labels_of_a_source_that_was_turned_off_long_before_the_weeks_shown_have
             if place == 0:
                 change_switch(monitor, "tickets", "steady", enable=True, by="ann", reason="ready")
     with in_process(made.settings(), clock=lambda: NOW) as asked:
-        work = rows(asked, "/automation?csv=months&label=steady&source=tickets")
+        work = asked.rows("/automation?csv=months&label=steady&source=tickets")
     assert {(float(row["acted"]), float(row["could_have_acted"]) > 0) for row in work} == {(0.0, True)}
 
 
@@ -174,7 +166,7 @@ def test_a_browser_that_gives_no_token_is_still_asked_for_one(world: World, toke
 
 
 def test_who_turned_a_label_off_and_on_is_listed_newest_first(asked: ServiceClient) -> None:
-    changes = rows(asked, "/automation?csv=changes&label=slipping&source=tickets")
+    changes = asked.rows("/automation?csv=changes&label=slipping&source=tickets")
     assert [(row["kind"], row["by"]) for row in changes] == [("disabled", "weekly run"), ("enabled", "ann")]
     assert changes[1]["reason"] == f"'{HOSTILE}"
     page = asked.get("/automation").text

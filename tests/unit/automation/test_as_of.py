@@ -60,12 +60,6 @@ def test_before_its_first_event_a_switch_was_never_set() -> None:
     assert (state.state, state.changed_at) == ("never_set", None)
 
 
-def test_a_past_week_has_the_switch_of_then_and_not_of_today() -> None:
-    assert switch_as_of([ON, OFF], START + 2 * DAY, source="tickets", label="billing").state == "on"
-    now = switch_as_of([ON, OFF], START + 3 * DAY, source="tickets", label="billing")
-    assert (now.state, now.actor, now.reason, now.changed_at) == ("off", "ana", "why", OFF.at)
-
-
 def test_a_lease_that_had_ended_then_was_off_then() -> None:
     events = by_switch([ON])
     assert allowed_as_of(events, KEY, START + 8 * DAY).allowed

@@ -72,20 +72,6 @@ def change(state: SwitchState, part: tuple[str, str] = WEB, *, on: bool, **more:
 # What a run does
 
 
-def test_a_breach_turns_off_its_segments_and_leaves_the_label_on_with_a_renewed_lease() -> None:
-    done = judged(ON, segment(WEB))
-    assert (done.after.state, off(done.after)) == ("on", (WEB,))
-    assert done.after.lease_until == END + timedelta(days=9)
-    assert done.event is not None
-    assert (done.event.kind, done.event.from_state, done.event.to_state) == ("segment_disabled", "on", "on")
-    assert done.event.segments == done.after.segments
-    assert done.event.reason == f"{RULE}: turned off channel = web"
-    assert done.reason == "turned off channel = web"
-    assert done.after.version == ON.version + 1
-    (mine,) = done.after.segments
-    assert (mine.by_operator, mine.actor, mine.verdict) == (False, "weekly run", f"{RULE}-breach")
-
-
 def test_the_reason_of_a_segment_names_the_window_in_the_configured_time_zone() -> None:
     end, berlin = END - timedelta(hours=1), ZoneInfo("Europe/Berlin")  # Sunday 23:00 UTC
     breach = replace(segment(WEB), window=replace(segment(WEB).window, start=end - WEEK, end=end))

@@ -191,15 +191,6 @@ def test_a_label_is_not_said_to_be_left_on_longer_than_its_lease_lasts():
     assert not effective(decision.after, ends, whole=None).allowed
 
 
-def test_a_breach_that_the_enable_answered_is_held_too_where_its_window_is_run_again():
-    against = enable(run(ON, BREACH).after, known=found_before(BREACH)).after
-    again = run(against, BREACH, now=NOW + timedelta(hours=1), known=found_before(BREACH))
-    assert replace(again.after, version=against.version) == against
-    assert again.event is not None
-    assert (again.event.kind, again.event.verdict, again.event.until) == ("held", BREACH.id, against.hold_until)
-    assert again.event.reason == f"{again.reason}: in breach in 2026-W46: automated-overconfidence"
-
-
 def test_what_is_held_is_noted_once_for_each_enable():
     first = run(enable(ON).after, BREACH, now=NOW + timedelta(hours=1))
     again = run(first.after, BREACH, now=NOW + timedelta(hours=2))
@@ -256,14 +247,6 @@ def test_ranges_are_rounded_outwards_to_hundredths(named: tuple[float, float], b
     assert run(ON, block(named)).after.blocked == (blocked,)
 
 
-def test_blocking_what_is_blocked_only_renews():
-    decision = run(replace(ON, blocked=((0.8, 0.9),)), block((0.8, 0.9)))
-    assert (decision.after.blocked, decision.after.lease_until) == (((0.8, 0.9),), END + LEASE)
-    assert decision.reason == "already blocked"
-    assert decision.event is not None
-    assert decision.event.kind == "renewed"
-
-
 @pytest.mark.parametrize("found", [block((0.8, 0.9)), block((0.95, 1.0)), BREACH], ids=["again", "more", "off"])
 def test_a_breach_of_what_is_blocked_starts_the_count_again(found: Verdict):
     counted = replace(ON, blocked=((0.8, 0.9),), by_operator=False, actor="weekly run", ok_streak=1)
@@ -276,15 +259,6 @@ def test_what_comes_back_by_itself_is_held_by_nobody():
     assert (back.after.state, back.after.blocked, back.after.hold_until) == ("on", (), None)
     assert back.event is not None
     assert (back.event.kind, back.event.until) == ("unblocked", None)
-
-
-def test_an_enable_unblocks_for_a_day_what_the_last_evaluation_blocked():
-    found = block((0.8, 0.9))
-    blocked = run(ON, found, known=found_before(found)).after
-    assert (blocked.by_operator, blocked.blocked, blocked.lease_until) == (False, ((0.8, 0.9),), END + LEASE)
-    unblocked = enable(blocked, known=found_before(found)).after
-    assert (unblocked.blocked, unblocked.lease_until) == ((), NOW + timedelta(hours=24))
-    assert enable(blocked, known=found_before(found, replace(found, outcome="ok"))).after.lease_until == NOW + LEASE
 
 
 def test_a_day_that_blocks_more_than_a_week_had_asks_for_good_weeks():
@@ -518,15 +492,6 @@ def test_an_operator_turns_on_with_a_fresh_lease_and_a_hold():
     assert decision.event is not None
     assert (decision.event.kind, decision.event.actor, decision.event.key) == ("enabled", "ana", "command")
     assert (decision.event.until, decision.event.reason) == (after.hold_until, "checked")
-
-
-@pytest.mark.parametrize("before", [NEVER, ON, OFF_BY_RUN, OFF_BY_OPERATOR, replace(NEVER, label=None)])
-def test_an_enable_of_whatever_was_is_against_a_breach_of_any_acting_rule(before: SwitchState):
-    weekly, daily = verdict(rule="weekly"), verdict("ok", rule="daily")
-    known = found_before(weekly, daily)
-    assert enable(before, known=known).after.verdict == weekly.id
-    assert enable(before, known=known).after.lease_until == NOW + timedelta(hours=24)
-    assert enable(before, known=found_before(daily)).after.verdict is None
 
 
 def test_what_is_not_confirmed_clears_no_evidence_and_renews_no_enable_against_it():
