@@ -79,32 +79,6 @@ def test_while_its_message_cannot_be_sent_a_reply_waits_untouched(store: Store, 
     assert set(states(store).values()) == {"sent"}
 
 
-def test_a_message_that_waited_is_posted_with_the_content_of_its_newest_edit(store: Store, slack: FakeSlack) -> None:
-    add(store, ROOT, edit(1), edit(2))
-    run(store, slack)
-    (shown,) = slack.messages
-    assert (slack.first_texts[shown["ts"]], slack.asked(UPDATE)) == ("edit2", 0)
-    assert shown["metadata"]["event_payload"] == {"delivery_id": "root"}
-    assert states(store) == {"root": "sent", "edit1": "superseded", "edit2": "sent"}
-    assert stored(store, "edit2").external_id == shown["ts"]
-
-
-def test_an_older_edit_never_follows_a_message_that_was_posted_with_a_newer_one(store: Store, slack: FakeSlack) -> None:
-    add(store, ROOT)
-    claim = store.claim_delivery
-
-    def composed_meanwhile(*arguments: Any, **named: Any) -> bool:
-        add(store, edit(1), edit(2))
-        return claim(*arguments, **named)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(store, "claim_delivery", composed_meanwhile)
-        run(store, slack)
-    run(store, slack)
-    assert (slack.texts(CHANNEL), slack.asked(UPDATE)) == (["edit2"], 0)
-    assert states(store) == {"root": "sent", "edit1": "superseded", "edit2": "sent"}
-
-
 def thread_of(slack: FakeSlack) -> list[str]:
     return ["picture" if m.get("files") else m["text"] for m in slack.messages if "thread_ts" in m]
 
