@@ -29,7 +29,7 @@ from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.diagnosis import diagnose
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.label_facts import LabelFacts
-from monitor.inference.promised import all_promises_of
+from monitor.inference.levels import all_promises_of
 
 SEED, SEEDS, ROWS = 20261128, 200, 2_000
 SOURCE, LABEL, AUTOMATE_AT = "mail", "billing", 0.8

@@ -33,16 +33,13 @@ from monitor.evaluation.data import RuleInput, SourceData, WindowCounts
 from monitor.evaluation.lasting_changes import ChangeRun, parts_of, strand_runs
 from monitor.evaluation.rule_metrics import accepted_fall, rows_needed
 from monitor.evaluation.week_spread import compared_by, correlations_for, spreads_of
-from monitor.inference.alignment import MOVED_BY, MOVED_SHARE, binned
 from monitor.inference.between_weeks import ALIKE
+from monitor.inference.bins import MOVED_BY, MOVED_SHARE, binned, merge_thin
 from monitor.inference.change import ece_increase_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.dependence import ClusterSums, design_effect
 from monitor.inference.gaps import stack, with_gaps
-from monitor.inference.levels import change_p, law_of
-from monitor.inference.maximum import stays_within
-from monitor.inference.maximum_change import Pair
-from monitor.inference.merging import merge_thin
-from monitor.inference.promised import all_promises_of
+from monitor.inference.levels import all_promises_of, change_p, law_of
+from monitor.inference.maximum import Pair, stays_within
 from monitor.inference.sequential import LONGEST, SIZES, evidence_needed, log_e_values
 
 SEED = 20261128  # another one than while the rules were made

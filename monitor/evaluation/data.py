@@ -28,8 +28,8 @@ from monitor.core.records import Reason, RejectedRows, ShiftResult, Subject, Whe
 from monitor.core.rejection_records import Rejections
 from monitor.core.unresolved import UnresolvedRows
 from monitor.inference.between_weeks import ALIKE, WeekCorrelation
+from monitor.inference.levels import ranked_promise
 from monitor.inference.memory import kept_with
-from monitor.inference.promised import ranked_promise
 from monitor.metrics.definition import Metric
 from monitor.metrics.names import Needs
 

@@ -54,11 +54,11 @@ from monitor.evaluation.rule_metrics import (
     in_bins,
 )
 from monitor.evaluation.week_spread import weeks_of
+from monitor.inference.bins import pool_bins
 from monitor.inference.change import mover
 from monitor.inference.class_mix import class_mix, in_bands
 from monitor.inference.gaps import GapTables, analytic_limits, farther
 from monitor.inference.memory import kept_with
-from monitor.inference.merging import pool_bins
 from monitor.inference.sampling import Proportion, Ranking
 from monitor.inference.sequential import LONGEST, detectable_overconfidence
 

@@ -22,8 +22,8 @@ from monitor.evaluation.data import RuleInput, rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
 from monitor.evaluation.week_spread import BINNED, measured_rows, weeks_of
 from monitor.inference import levels
-from monitor.inference.alignment import Aligned, align, binned
 from monitor.inference.between_weeks import week_effect, worth_less
+from monitor.inference.bins import Aligned, align, binned, merge_thin
 from monitor.inference.change import (
     Side,
     ece_increase_ps,
@@ -45,7 +45,6 @@ from monitor.inference.gaps import stack
 from monitor.inference.intervals import breaching_bins
 from monitor.inference.maximum import largest_gap
 from monitor.inference.memory import kept_with
-from monitor.inference.merging import merge_thin
 from monitor.inference.registered import largest_allowed as level_allowed
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.names import ECES, LEAST_ROWS_OF_ECE

@@ -9,8 +9,8 @@ from monitor.core.baseline import Baseline, Edges
 from monitor.core.counts import Counts
 from monitor.core.records import WHERES, WeekSpread, WeekSpreads, Where, spread_key
 from monitor.evaluation.data import rows_in
-from monitor.inference.alignment import binned
 from monitor.inference.between_weeks import WeekCorrelation, correlations, spread_of, spread_of_gaps
+from monitor.inference.bins import binned
 from monitor.inference.levels import law_of
 from monitor.inference.sampling import LogitArea
 from monitor.metrics.names import EXPECTED

@@ -8,7 +8,6 @@ from typing import Any
 
 from monitor.config.model import SourceConfig
 from monitor.core.records import Verdict
-from monitor.inference.truth_bias import share_of_right
 
 _ACCURACIES = ("accuracy", "automated_accuracy", "precision")
 
@@ -44,3 +43,15 @@ def _without(verdict: Verdict, value: float, error: float, classes: int) -> floa
 
 def _right(measured: float, error: float, classes: int) -> float:
     return min(max(share_of_right(measured, error, classes), 0.0), 1.0)
+
+
+def share_of_right(measured: float, error: float, classes: int) -> float:
+    """The accuracy, where ``measured`` is that against truths wrong with probability ``error``, each any of the others.
+
+    Below 0 or above 1 where the measured share cannot be one of so many wrong truths.
+
+    >>> round(share_of_right(0.86, error=0.05, classes=2), 6)
+    0.9
+    """
+    by_chance = error / (classes - 1)
+    return (measured - by_chance) / (1 - error - by_chance)

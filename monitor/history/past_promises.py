@@ -27,7 +27,7 @@ def as_json(counts: Counts) -> Any:
 
     Shares of right decisions, and of pairs in order, come after the populations.
     """
-    from monitor.inference.promised import all_promises_of  # noqa: PLC0415 - imports NumPy: an emergency stop is quick
+    from monitor.inference.levels import all_promises_of  # noqa: PLC0415 - imports NumPy: an emergency stop is quick
 
     found = all_promises_of(counts)
     return {where: [p.rows, p.effective, p.promised, p.kept] for where, p in found.items()}

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import Interval
+from monitor.inference.bins import pool_bins
 from monitor.inference.gaps import (
     ROUNDING,
     ConcentratedGaps,
@@ -35,10 +36,8 @@ from monitor.inference.gaps import (
     with_drawn_shares,
 )
 from monitor.inference.intervals import MceInterval, mce_intervals
-from monitor.inference.maximum import stays_within
-from monitor.inference.maximum_change import Pair, unchanged
+from monitor.inference.maximum import Pair, stays_within, unchanged
 from monitor.inference.memory import each_by_content
-from monitor.inference.merging import pool_bins
 
 Side = Literal["above", "below"]
 LEAST_P = 1e-10  # of a rise of the MCE; a bound on rounding
@@ -207,7 +206,7 @@ def mce_increase_ps(pairs: Sequence[Pair]) -> list[float]:
     """The p-values for "the true MCE is larger in the window than in its baseline"; 1 without rows.
 
     Thin bins are already merged, on both together. A p-value is the probability of a change in plug-in MCE at least as
-    large as the observed one if both windows had the debiased gaps of their pooled rows (see ``maximum_change.py``),
+    large as the observed one if both windows had the debiased gaps of their pooled rows (:func:`unchanged`),
     each with its own scores and numbers of rows. It is never below 1e-10, which covers rounding.
     """
 

@@ -17,7 +17,7 @@ from scipy.special import ndtr
 
 from monitor.core.counts import BinCounts, Counts, Floats
 from monitor.core.promises import APART, Promise, columns
-from monitor.inference.tails import chi_square, contingency
+from monitor.inference.tables import chi_square, contingency
 
 LEAST = 5.0
 """The expected rows of a cell below which bins are merged, as usual for a chi-square test."""

@@ -38,8 +38,7 @@ from monitor.inference.gaps import (
     tail,
     with_gaps,
 )
-from monitor.inference.maximum import points, stays_within
-from monitor.inference.maximum_change import Pair, unchanged
+from monitor.inference.maximum import Pair, points, stays_within, unchanged
 from monitor.inference.search import POWER, smallest
 
 PLANNED = 24

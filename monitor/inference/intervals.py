@@ -16,9 +16,9 @@ import numpy as np
 
 from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import Interval
+from monitor.inference.bins import merge_thin
 from monitor.inference.gaps import GapTables, curves, each_at, stack
 from monitor.inference.maximum import clopper_pearson, points
-from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import bootstrap_positions
 from monitor.inference.shared import at_least_shared
 

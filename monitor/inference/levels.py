@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from scipy.special import ndtr, ndtri, stdtrit
 
 from monitor.core.counts import INDEPENDENT, Counts
+from monitor.core.promises import DECIDED, Population, Promise, Promises, decided_promise, promises_of
 from monitor.core.records import Interval
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.intervals import NOTHING
+from monitor.inference.memory import kept_with
 from monitor.inference.registered import law as registered_law
 from monitor.inference.sampling import FScore, LogitArea, Mean, OfMoments, Proportion, Ranking
 from monitor.inference.search import POWER
@@ -278,3 +280,24 @@ def _share_increase(found: Proportion, frozen: Proportion, reach: float) -> floa
     moved = (half + math.sqrt(half**2 + (found.rows + square) * constant)) / (found.rows + square)
     moved = max(moved, reach * math.sqrt(other + share * (1 - share) / found.rows))
     return moved * abs(found.scale) if 0 <= share + up * moved <= 1 else None
+
+
+# --- what the history keeps of a window for a year
+
+
+def all_promises_of(counts: Counts) -> Promises:
+    """The promise of each population, of each share of right decisions, and of pairs; of whole labels, not of parts."""
+    shares: dict[Population, Promise | None] = {name: decided_promise(counts, name) for name in DECIDED}
+    found = {**promises_of(counts), **shares, "ranked": ranked_promise(counts)}
+    return {name: promise for name, promise in found.items() if promise is not None}
+
+
+def ranked_promise(counts: Counts) -> Promise | None:
+    """The share of pairs of a true and another item that scores put in order, as a promise of 1; None without pairs.
+
+    >>> from monitor.core.counts import counts_from_rows
+    >>> ranked_promise(counts_from_rows([0.9, 0.8, 0.8, 0.2], [1, 1, 0, 0])).kept
+    0.875
+    """
+    law = kept_with(counts, ("ranked",), lambda: law_of("roc_auc", counts))
+    return Promise(counts.rows, law.rows, 1.0, law.value) if isinstance(law, Ranking) else None

@@ -15,7 +15,7 @@ from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import AUDIT_DIFFERS, TRUTHS_BIASED, TRUTHS_SCARCE, RejectedRows, ScoreIs
 from monitor.core.unresolved import UnresolvedRows
 from monitor.core.wording import clean, count_of, percent
-from monitor.inference.truth_bias import truth_bias
+from monitor.inference.tables import truth_bias
 from monitor.warehouse.reader import Reading
 
 RECENT = timedelta(weeks=26)

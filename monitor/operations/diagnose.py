@@ -25,7 +25,7 @@ from monitor.evaluation.explained import with_labels
 from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.renamed import renamed_to
 from monitor.evaluation.shift.onset import Level, level_of
-from monitor.inference.promised import all_promises_of
+from monitor.inference.levels import all_promises_of
 from monitor.inference.sequential import LONGEST
 from monitor.metrics.names import ACCUMULATES
 from monitor.story.gather import Teller

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from monitor.core.counts import BinCounts, Counts
+from monitor.inference.bins import merge_thin
 from monitor.inference.change import Side, ece_increase_ps, ece_level_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.detectability import (
     ece_increase_detectables,
@@ -12,9 +13,8 @@ from monitor.inference.detectability import (
 )
 from monitor.inference.intervals import MceInterval, mce_intervals
 from monitor.inference.levels import law_of
-from monitor.inference.maximum_change import Unchanged
-from monitor.inference.maximum_change import unchanged as unchanged_pairs
-from monitor.inference.merging import merge_thin
+from monitor.inference.maximum import Unchanged
+from monitor.inference.maximum import unchanged as unchanged_pairs
 
 
 def merged(window: BinCounts, baseline: BinCounts) -> tuple[BinCounts, BinCounts]:

@@ -14,7 +14,7 @@ from monitor.core.promises import of_the_same_evidence
 from monitor.core.records import Verdict
 from monitor.core.windows import week
 from monitor.history.store import Store
-from monitor.inference.promised import all_promises_of
+from monitor.inference.levels import all_promises_of
 from monitor.inference.sequential import LONGEST
 from monitor.operations.replay.inputs import files_of, readings
 from monitor.operations.replay.plan import plan_of

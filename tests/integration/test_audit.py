@@ -18,7 +18,7 @@ from monitor.core.counts import Counts
 from monitor.core.promises import Promise
 from monitor.core.windows import named
 from monitor.inference.sequential import evidence_needed, restarted
-from monitor.inference.truth_bias import truth_bias
+from monitor.inference.tables import truth_bias
 from monitor.operations.audit import rows_to_see
 from monitor.operations.change_switch import SwitchChange, operate
 from monitor.operations.describe_source import describe

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Interval
-from monitor.inference.alignment import align
+from monitor.inference.bins import align, merge_thin
 from monitor.inference.change import ece_rate_p
 from monitor.inference.intervals import Form, breaching_bins, ece_intervals
-from monitor.inference.merging import merge_thin
 from tests.fakes.one_table import (
     ece_increase_detectable,
     ece_increase_p,

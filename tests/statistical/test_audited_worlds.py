@@ -17,7 +17,7 @@ from scipy.stats import binom
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.unresolved import UnresolvedRows
 from monitor.core.windows import named
-from monitor.inference.truth_bias import truth_bias
+from monitor.inference.tables import truth_bias
 from monitor.operations.audit import draw, plan
 from monitor.operations.audited import doubts_about_acting
 from monitor.run import run_window

@@ -19,7 +19,7 @@ from monitor.core.baseline import ROLLING, Baseline
 from monitor.core.counts import Counts, Floats, bin_counts, equal_frequency_edges
 from monitor.core.records import ShiftResult, Subject, Window
 from monitor.evaluation.shift.distances import jensen_shannon, stability_index, wasserstein
-from monitor.inference import tails
+from monitor.inference import tables
 
 LEAST_DEVIATION = 0.001  # as Evidently: scores that are all alike have no deviation to divide by
 MIN_ROWS = 100  # effective rows on either side; below that an effect size is mostly noise
@@ -133,7 +133,7 @@ def chi_square(
     merged, kept = _merge_rare(table, names)
     if merged.shape[1] < 2:
         return Effect(None, None, {"reason": "one_label"})
-    statistic, freedom = tails.contingency(np.ascontiguousarray(merged))  # so that it is added up row by row
+    statistic, freedom = tables.contingency(np.ascontiguousarray(merged))  # so that it is added up row by row
     shares = merged / merged.sum(axis=1, keepdims=True)
     moved = shares[0] - shares[1]
     worst = int(np.abs(moved).argmax())
@@ -143,7 +143,7 @@ def chi_square(
         "moved_by": float(moved[worst]),
         "merged": [n for n in names if n not in kept],
     }
-    return Effect(float(np.sqrt(statistic / merged.sum())), tails.chi_square(statistic, freedom), detail)
+    return Effect(float(np.sqrt(statistic / merged.sum())), tables.chi_square(statistic, freedom), detail)
 
 
 def _effective_rows(labels: Sequence[Counts | None], of: MixOf, whole: Counts | None) -> Floats:

@@ -10,7 +10,7 @@ import scipy  # submodules are loaded at first use, and most commands never use 
 from scipy.special import ndtr
 
 from monitor.core.counts import Floats
-from monitor.inference.tails import chi_square
+from monitor.inference.tables import chi_square
 
 MOST_STEPS = 128
 _SKEWNESS = 1.3

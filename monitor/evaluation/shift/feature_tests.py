@@ -10,7 +10,7 @@ import scipy  # submodules are loaded at first use, and most commands never use 
 from monitor.core.counts import Floats
 from monitor.evaluation.shift.counts_tests import LEAST_DEVIATION, PSI_BINS, Effect
 from monitor.evaluation.shift.distances import jensen_shannon, stability_index, wasserstein
-from monitor.inference import tails
+from monitor.inference import tables
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ def _categories(now: pd.Series[Any], then: pd.Series[Any]) -> Floats:
 
 def chi_square(table: Floats) -> Effect:
     """Pearson's chi-square with Cramer's V; 0 and p-value 1 where both sides have the same single value."""
-    statistic, freedom = tails.contingency(table)
+    statistic, freedom = tables.contingency(table)
     if not freedom:
         return Effect(0.0, 1.0)
-    return Effect(float(np.sqrt(statistic / table.sum())), tails.chi_square(statistic, freedom))
+    return Effect(float(np.sqrt(statistic / table.sum())), tables.chi_square(statistic, freedom))

@@ -26,7 +26,7 @@ from monitor.evaluation.other_thresholds import (
 from monitor.evaluation.rejected_rows import rejected_in
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
-from monitor.inference.promised import all_promises_of
+from monitor.inference.levels import all_promises_of
 from monitor.inference.sequential import LONGEST
 from monitor.operations.collect import enabled_by_operators
 from monitor.operations.replay.model import SideName

@@ -20,8 +20,7 @@ from monitor.core.wording import plain_words
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.history import past_promises
-from monitor.inference.levels import interval
-from monitor.inference.promised import all_promises_of
+from monitor.inference.levels import all_promises_of, interval
 from monitor.inference.registered import law
 from monitor.metrics.names import ACCUMULATES
 from monitor.report.explanation import explain

@@ -22,7 +22,7 @@ from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.lasting_changes import ChangeRun, share_times
 from monitor.evaluation.week_spread import compared_by, spreads_of
-from monitor.inference.promised import all_promises_of
+from monitor.inference.levels import all_promises_of
 from monitor.report.explanation import explain
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)

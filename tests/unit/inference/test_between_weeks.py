@@ -18,10 +18,10 @@ from monitor.inference.between_weeks import (
     week_effect,
     worth_less,
 )
+from monitor.inference.bins import pool_bins
 from monitor.inference.change import ece_increase_ps, mce_increase_ps
 from monitor.inference.detectability import ece_increase_detectables, mce_increase_detectables
 from monitor.inference.levels import detectable_change
-from monitor.inference.merging import pool_bins
 from tests.fakes.changes import decrease_test
 
 WEEKS, ROWS = 8, 2_000

@@ -11,7 +11,7 @@ from scipy import stats
 
 from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Interval
-from monitor.inference.alignment import align
+from monitor.inference.bins import align
 from monitor.inference.change import ece_level_ps, ece_rate_p, mover
 from monitor.inference.intervals import ece_intervals, mce_intervals
 from tests.fakes.one_table import ece_increase_p, ece_level_p, mce_increase_p, mce_level_p, merged, unchanged

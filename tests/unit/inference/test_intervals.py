@@ -12,6 +12,7 @@ from scipy.optimize import brentq
 from monitor.core.counts import BinCounts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Interval
 from monitor.inference.binomial import absolute_moments, whole
+from monitor.inference.bins import merge_thin
 from monitor.inference.gaps import (
     GapTables,
     analytic_limits,
@@ -22,7 +23,6 @@ from monitor.inference.gaps import (
 )
 from monitor.inference.intervals import Form, breaching_bins, ece_intervals
 from monitor.inference.maximum import clopper_pearson, stays_within
-from monitor.inference.merging import merge_thin
 from monitor.inference.resampling import Resampling
 from tests.fakes.one_table import mce_interval
 

@@ -7,9 +7,9 @@ import numpy.typing as npt
 import pytest
 
 from monitor.core.counts import BinCounts, bin_counts, counts_from_rows, equal_frequency_edges
+from monitor.inference.bins import merge_thin, pool_bins
 from monitor.inference.gaps import analytic_limits, hypothetical, stack
 from monitor.inference.intervals import Form, ece_intervals
-from monitor.inference.merging import merge_thin, pool_bins
 from monitor.inference.shared import at_least_shared, design_effects, shared_noise
 
 Numbers = npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Truths that come more often for wrong items than for right ones, or are wrong themselves."""
+"""Tests of tables: Pearson's chi-square with empty columns, which scipy.stats refuses, and Mantel and Haenszel's."""
 
 from __future__ import annotations
 
@@ -6,9 +6,36 @@ from collections.abc import Iterable
 from math import sqrt
 
 import numpy as np
+from scipy.special import chdtrc
+
+from monitor.core.counts import Floats
 
 SURE = 3.29
 """The standard deviations of a p-value of .001, from which on truths are biased: every audit makes the test anew."""
+
+
+def chi_square(statistic: float, freedom: int) -> float:
+    """P(X >= ``statistic``) of a chi-square distribution, as ``scipy.stats.chi2.sf``; 1 below 0.
+
+    >>> round(chi_square(3.841459, 1), 6)
+    0.05
+    """
+    return float(chdtrc(freedom, max(statistic, 0.0)))
+
+
+def contingency(table: Floats) -> tuple[float, int]:
+    """Pearson's chi-square of a table (R, C), without correction, and its degrees of freedom; empty columns are none.
+
+    Both are as ``chi2_contingency`` has them.
+
+    >>> statistic, freedom = contingency(np.array([[10.0, 20.0, 0.0], [20.0, 10.0, 0.0]]))
+    >>> round(statistic, 4), freedom, round(chi_square(statistic, freedom), 4)
+    (6.6667, 1, 0.0098)
+    """
+    columns = table.sum(axis=0)
+    expected = table.sum(axis=1, keepdims=True) * columns / table.sum()
+    parts = np.divide((table - expected) ** 2, expected, out=np.zeros_like(table), where=expected > 0)
+    return float(parts.sum()), (len(table) - 1) * max(0, int((columns > 0).sum()) - 1)
 
 
 def truth_bias(strata: Iterable[tuple[int, int, int, int]]) -> tuple[int, float, float] | None:
@@ -30,15 +57,3 @@ def truth_bias(strata: Iterable[tuple[int, int, int, int]]) -> tuple[int, float,
     if abs(float(excess.sum())) - 0.5 < SURE * sqrt(float(variance.sum())):
         return None
     return int(total.sum()), float(known_right.sum() / right.sum()), float(known_wrong.sum() / wrong.sum())
-
-
-def share_of_right(measured: float, error: float, classes: int) -> float:
-    """The accuracy, where ``measured`` is that against truths wrong with probability ``error``, each any of the others.
-
-    Below 0 or above 1 where the measured share cannot be one of so many wrong truths.
-
-    >>> round(share_of_right(0.86, error=0.05, classes=2), 6)
-    0.9
-    """
-    by_chance = error / (classes - 1)
-    return (measured - by_chance) / (1 - error - by_chance)
