@@ -21,7 +21,7 @@ from monitor.core.counts import CELLS
 from monitor.core.records import Reason, Subject, Verdict, Window
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.safe_scores import with_safe_scores
-from monitor.inference.sampling import clopper_pearson
+from monitor.inference.sampling import Proportion
 
 SEED, ROWS, GOOD, BAD = 20261128, 800, 8, 4
 _HIGH = Scores(((0.65, (12.0, 1.2)), (0.35, (0.7, 8.0))))
@@ -109,7 +109,7 @@ def line(world: World, runs: int) -> tuple[str, ...]:
     found = [limited(world, seed) for seed in range(runs)]
     on = [score for score in found if score is not None]
     safe = sum(score is None or kept_promise(newest, score)[0] >= 0 for score in found)
-    low, high = clopper_pearson(safe / runs, runs, 0.95)
+    low, high = Proportion(safe / runs, runs).interval(0.95)
     about = (world.name, "none" if best is None else f"{best:g}", f"{1 - len(on) / runs:.2f}")
     if best is None:
         return (*about, f"{safe / runs:.3f} ({low:.3f} to {high:.3f})", "-", "-")

@@ -18,8 +18,8 @@ from monitor.config.model import EvaluationConfig
 from monitor.core.counts import CELLS
 from monitor.core.records import Subject
 from monitor.operations.recalibrate import FittingRows, recalibrate
-from monitor.recalibration.applying import apply
-from monitor.recalibration.choice import brier_gain, ece_gain
+from monitor.recalibration.fitting import apply
+from monitor.recalibration.gain import brier_gain, ece_gain
 from monitor.recalibration.score_map import ScoreMap
 
 SEED = 20260101

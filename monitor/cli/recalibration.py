@@ -25,10 +25,9 @@ from monitor.operations.recalibrate import (
     recalibrate_ranks,
     weeks_of_trouble,
 )
-from monitor.recalibration.as_sql import as_sql
 from monitor.recalibration.gain import ScoreQuality
 from monitor.recalibration.ranked_gain import RankedGain
-from monitor.recalibration.score_map import ScoreMap, apply_one
+from monitor.recalibration.score_map import ScoreMap, apply_one, as_sql
 from monitor.report import words
 
 MethodOption = Literal["auto", "temperature", "platt", "isotonic"]

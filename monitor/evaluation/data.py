@@ -24,9 +24,11 @@ from monitor.core.promises import (
     decided_promise,
     promise_of,
 )
-from monitor.core.records import Reason, RejectedRows, ShiftResult, Subject, Where, Window
+from monitor.core.records import Reason, RejectedRows, RejectReason, ShiftResult, Subject, Where, Window
+from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_records import Rejections
 from monitor.core.unresolved import UnresolvedRows
+from monitor.history.readings import StoredReading
 from monitor.inference.between_weeks import ALIKE, WeekCorrelation
 from monitor.inference.levels import ranked_promise
 from monitor.inference.memory import kept_with
@@ -312,3 +314,11 @@ def windows_pooled(rule: Rule, config: Config, window: Window) -> int:
 
 def _most_pooled(config: Config, window: Window) -> int:
     return config.evaluation.pool_weeks if window.schedule == "weekly" else DAYS_POOLED
+
+
+def rejected_in(kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]) -> Rejections:
+    """The subjects of a stored reading that this configuration does not judge because of rejected rows."""
+    repeated = sum(each.rows for each in kept.quality if each.reason == RejectReason.DUPLICATE)
+    labelled = config.sources[kept.source].kind != "regression"
+    read = Read(kept.cells, kept.labels, kept.rows, repeated, labelled)
+    return rejections(read, baselines, config.evaluation.max_rejected)

@@ -24,7 +24,6 @@ from monitor.core.records import (
 )
 from monitor.core.rejection_records import Rejections
 from monitor.evaluation.accumulated import accumulate, dated_promises
-from monitor.evaluation.baseline_settings import against_baseline, with_labels_pinned
 from monitor.evaluation.before_truth import compare_expected, estimates_before_truth, present_map
 from monitor.evaluation.comparisons import compare_family, is_near_threshold
 from monitor.evaluation.data import (
@@ -39,7 +38,7 @@ from monitor.evaluation.data import (
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics
 from monitor.evaluation.lasting_changes import accumulate_changes
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
-from monitor.evaluation.rolling_reference import against_weeks_before, rolling_baselines
+from monitor.evaluation.references import against_baseline, against_weeks_before, rolling_baselines, with_labels_pinned
 from monitor.evaluation.row_comparisons import comparisons_of, cost_parameters, estimates_of_whole
 from monitor.evaluation.safe_scores import with_safe_scores
 from monitor.evaluation.shift.counts_tests import source_shifts

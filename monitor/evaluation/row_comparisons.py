@@ -23,7 +23,8 @@ from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.levels import interval_of
 from monitor.inference.rows_bootstrap import row_spreads
-from monitor.metrics import class_tables, cost
+from monitor.metrics import cost
+from monitor.metrics.certainty import KEPT_IN, as_detail, class_tables
 from monitor.metrics.definition import Metric
 from monitor.metrics.registry import EXPECTED, GIVES, METRICS, TOTALS, WHOLE
 from monitor.metrics.top_k import ON_RANKED
@@ -167,10 +168,10 @@ def estimates_of_whole(
 
 def _tables(metric: Metric, rows: Rows | None) -> dict[str, Any]:
     """The K x K tables, stored with the estimate of one metric; empty for the others."""
-    if metric.name != class_tables.KEPT_IN or not isinstance(rows, ProbabilityRows):
+    if metric.name != KEPT_IN or not isinstance(rows, ProbabilityRows):
         return {}
-    found = class_tables.class_tables(rows)
-    return {} if found is None else class_tables.as_detail(found)
+    found = class_tables(rows)
+    return {} if found is None else as_detail(found)
 
 
 def _ranked_interval(

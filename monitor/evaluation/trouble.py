@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from monitor.core.diagnoses import Cost, Diagnosis, LabelProblem, Since
+import numpy as np
+
+from monitor.config.model import EvaluationConfig
+from monitor.core.counts import CELLS, Counts, pool
+from monitor.core.diagnoses import Cost, Diagnosis, LabelProblem, NextStep, NotTold, Since
 from monitor.core.episodes import Episode, episodes
 from monitor.core.promises import Promise, pooled_promise
 from monitor.core.records import Schedule, Subject, Verdict
@@ -13,12 +17,19 @@ from monitor.core.windows import days_of, nominal
 from monitor.evaluation.accumulated import population
 from monitor.evaluation.estimates import generator
 from monitor.evaluation.label_facts import LabelFacts
-from monitor.evaluation.next_step import next_step
 from monitor.evaluation.shift.onset import Level, onset
 from monitor.evaluation.trouble_cause import likely_cause
-from monitor.evaluation.trouble_segment import TroubledSegment, troubled_segments
-from monitor.evaluation.weekly_evidence import WeeklyEvidence, breaks_at, weekly_evidence
+from monitor.evaluation.weekly_evidence import (
+    TroubledSegment,
+    WeeklyEvidence,
+    breaks_at,
+    troubled_segments,
+    weekly_evidence,
+)
 from monitor.inference.sampling import Proportion
+from monitor.inference.selective import threshold_for
+from monitor.metrics.selective import looked_at
+from monitor.recalibration.gain import choose, gains_on_unseen
 
 LARGEST_MARGIN = 0.05
 """A part of the rows must differ from the rest by the threshold of the rule, or by this where that is larger."""
@@ -157,3 +168,82 @@ def cost_of(parts: Sequence[tuple[Promise, float]], confidence: float) -> Cost |
     low, high = Proportion(total.kept, total.effective, offset=total.promised, scale=-1.0).interval(confidence)
     extra = items * total.overconfidence
     return Cost(items, total.kept, total.promised, extra, items * low, items * high, acted)
+
+
+# --- the one next step that a trouble asks for, with what it should gain on windows that were not used to fit
+
+
+OF_SCORES = frozenset({LabelProblem.OVERCONFIDENT, LabelProblem.UNDERCONFIDENT, LabelProblem.MISCALIBRATED})
+"""Problems that other scores for the same decisions may mend."""
+FALLS_SHORT = 0.5
+"""A recalibration that leaves more than this part of the ECE is not the next step where another one is offered."""
+
+
+def advice_for_silence(reason: NotTold | None) -> NextStep | None:
+    """What to do about a label of which nothing can be told; None where waiting is all."""
+    if reason in (NotTold.SOURCE_NOT_READ, NotTold.REJECTED_ROWS, NotTold.NO_ROWS):
+        return NextStep("repair_data")
+    return NextStep("pin_again") if reason is NotTold.NO_BASELINE else None
+
+
+def next_step(
+    problem: LabelProblem,
+    counts: Sequence[Counts],
+    target: float,
+    evaluation: EvaluationConfig,
+    rng: np.random.Generator,
+) -> NextStep:
+    """The step for a trouble; ``counts`` are those of the label's windows since it began, newest first.
+
+    Scores are recalibrated if that mends them. Else, where some scores can be shown to be right in ``target`` of the
+    cases, only these act. Else the model must be trained again.
+    """
+    if problem is LabelProblem.SHIFTED:
+        return NextStep("pin_again")
+    recalibrated = recalibration(counts, evaluation, rng) if problem in OF_SCORES and counts else None
+    if recalibrated is not None and _mends(recalibrated):
+        return recalibrated
+    higher = higher_score(counts, target) if problem is not LabelProblem.MISSES else None
+    return higher or recalibrated or NextStep("retrain")
+
+
+def _mends(advice: NextStep) -> bool:
+    return advice.after is not None and advice.before is not None and advice.after <= FALLS_SHORT * advice.before
+
+
+def recalibration(counts: Sequence[Counts], evaluation: EvaluationConfig, rng: np.random.Generator) -> NextStep | None:
+    """What `calmon recalibrate` takes on these windows, with its gain on rows not seen; None where none helps."""
+    gains = gains_on_unseen(counts, rng, evaluation)
+    method = choose(gains).method
+    if method is None:
+        return None
+    gain = gains[method]
+    if gain.after is None:
+        return None
+    after = gain.after.ece
+    return NextStep(
+        "recalibrate", method, None, None, gain.before.ece.value, after.value, after.low, after.high, gain.unseen
+    )
+
+
+def higher_score(counts: Sequence[Counts], target: float) -> NextStep | None:
+    """The lowest score from which ``target`` is shown to be met in the older windows, with what the newest one says.
+
+    None with a single window, where nothing is shown, or where the newest window refutes it.
+    """
+    if len(counts) < 2 or not 0 < target < 1:
+        return None
+    point = threshold_for(pool(counts[1:]), target)
+    if point.threshold is None:
+        return None
+    rows = looked_at(counts[0])
+    acting = rows.take(rows.cell >= round(point.threshold * CELLS))
+    if not acting.effective_rows > 0:
+        return None
+    kept, before = (float(part.wy.sum() / part.w.sum()) for part in (acting, rows))
+    low, high = Proportion(kept, acting.effective_rows).interval(0.95)
+    if high is not None and high < target:
+        return None
+    return NextStep(
+        "act_from_score", "", point.threshold, float(acting.w.sum()), before, kept, low, high, unseen="windows"
+    )

@@ -18,8 +18,7 @@ from monitor.core.diagnoses import LikelyCause, Segment, Since
 from monitor.core.promises import APART, PastWindow, Promise, pooled_promise
 from monitor.core.records import SCORE_BAND, Annotation
 from monitor.core.wording import percent
-from monitor.evaluation.trouble_segment import NEARLY_ALL
-from monitor.evaluation.weekly_evidence import WeeklyEvidence, breaks_at, changes, mean_of
+from monitor.evaluation.weekly_evidence import NEARLY_ALL, WeeklyEvidence, breaks_at, changes, mean_of
 from monitor.inference.class_mix import class_mix, in_bands
 
 LEAST_SHARE = 0.2

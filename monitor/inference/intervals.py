@@ -153,17 +153,22 @@ def _mce(given: Sequence[BinCounts], merged: Sequence[BinCounts], confidence: fl
 def _lower_limits(table: GapTables, confidence: float) -> Floats:
     """The least distance of each bin's hit rate from its mean score, for all bins jointly; (T, M), 0 where empty."""
     filled = table.share > 0
-    n, score = table.n, table.score
+    score = table.score
     tail = (1 - confidence) / (2 * np.maximum(filled.sum(axis=1, keepdims=True), 1))
-    low, high = clopper_pearson(n * (score + table.gap), n, tail)
+    low, high = clopper_pearson(*_outcomes(table), tail)
     return np.where(filled, np.maximum(0.0, np.maximum(low - score, score - high)), 0.0)
 
 
 def _upper_limits(table: GapTables, confidence: float) -> Floats:
     """The largest distance of each bin's hit rate from its mean score; (T, M), 0 where empty."""
-    n, score = table.n, table.score
-    low, high = clopper_pearson(n * (score + table.gap), n, (1 - confidence) / 2)
-    return np.where(table.share > 0, np.maximum(np.abs(low - score), np.abs(high - score)), 0.0)
+    low, high = clopper_pearson(*_outcomes(table), (1 - confidence) / 2)
+    return np.where(table.share > 0, np.maximum(np.abs(low - table.score), np.abs(high - table.score)), 0.0)
+
+
+def _outcomes(table: GapTables) -> tuple[Floats, Floats]:
+    """The hits and misses of each bin, (T, M)."""
+    hits = table.n * np.minimum(table.score + table.gap, 1.0)
+    return hits, table.n - hits
 
 
 def breaching_bins(bins: BinCounts, threshold: float, confidence: float) -> list[tuple[float, float]]:

@@ -87,17 +87,10 @@ def change_p(
     change, losses keep the skewness of both windows. ``effects`` say by how much the variances of window and baseline
     are larger than their rows make them, since weeks differ.
     """
-    laws = _laws_by_week(metric, window, baseline, effects)
-    return None if laws is None else _increase_p(*(laws[::-1] if falls else laws), accepted)
-
-
-def _laws_by_week(
-    metric: str | MetricSpec, window: Counts, baseline: Counts, effects: Effects
-) -> tuple[Law, Law] | None:
     laws = _laws_of(metric, window, baseline)
-    if laws is None or effects == INDEPENDENT:
-        return laws
-    return _laws_of(metric, *by_week(window, baseline, effects)) or laws
+    if laws is not None and effects != INDEPENDENT:
+        laws = _laws_of(metric, *by_week(window, baseline, effects)) or laws
+    return None if laws is None else _increase_p(*(laws[::-1] if falls else laws), accepted)
 
 
 def _laws_of(metric: str | MetricSpec, window: Counts, baseline: Counts) -> tuple[Law, Law] | None:
@@ -110,15 +103,15 @@ def by_week(window: Counts, baseline: Counts, effects: Effects) -> tuple[Counts,
     """Both with as many effective rows as they are worth where weeks differ."""
     if effects == INDEPENDENT:
         return window, baseline
-    now, then = (_worth_less(counts, effect) for counts, effect in zip((window, baseline), effects, strict=True))
-    return now, then
-
-
-def _worth_less(counts: Counts, effect: float) -> Counts:
-    predicted, automated = counts.acting_effects
-    return replace(
-        counts, design_effect=counts.design_effect * effect, acting_effects=(predicted * effect, automated * effect)
+    now, then = (
+        replace(
+            counts,
+            design_effect=counts.design_effect * effect,
+            acting_effects=(counts.acting_effects[0] * effect, counts.acting_effects[1] * effect),
+        )
+        for counts, effect in zip((window, baseline), effects, strict=True)
     )
+    return now, then
 
 
 def detectable_change(

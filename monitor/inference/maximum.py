@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import betainc, betaincinv
 
 from monitor.core.counts import BinCounts, Bools, Floats, Ints
@@ -25,20 +26,19 @@ Pair = tuple[BinCounts, BinCounts]
 """A window and its baseline, in the same (merged) bins."""
 
 
-def clopper_pearson(hits: Floats, n: Floats, tail: Floats | float) -> tuple[Floats, Floats]:
-    """Exact binomial limits with ``tail`` of probability on each side; ``n`` may be fractional.
+def clopper_pearson(hits: npt.ArrayLike, misses: npt.ArrayLike, tail: npt.ArrayLike) -> tuple[Floats, Floats]:
+    """Exact binomial limits with ``tail`` of probability on each side; hits and misses may be fractional.
 
     The arguments broadcast to one shape.
 
-    >>> low, high = clopper_pearson(np.array([0.0]), np.array([10.0]), 0.025)
-    >>> round(float(low[0]), 4), round(float(high[0]), 4)
+    >>> low, high = clopper_pearson(0.0, 10.0, 0.025)
+    >>> float(low), round(float(high), 4)
     (0.0, 0.3085)
     """
-    none, every = hits <= ROUNDING * n, hits >= n * (1 - ROUNDING)
-    k = np.minimum(np.maximum(hits, 0.0), n)
-    low = np.where(none, 0.0, betaincinv(np.where(none, 1.0, k), n - k + 1, tail))
-    high = np.where(every, 1.0, betaincinv(k + 1, np.where(every, 1.0, n - k), 1 - np.asarray(tail)))
-    return low, high
+    k, rest, tail = np.maximum(hits, 0.0), np.maximum(misses, 0.0), np.asarray(tail)
+    none, every = (part <= ROUNDING * (k + rest) for part in (k, rest))
+    low = np.where(none, 0.0, betaincinv(np.where(none, 1.0, k), rest + 1, tail))
+    return low, np.where(every, 1.0, betaincinv(k + 1, np.where(every, 1.0, rest), 1 - tail))
 
 
 def strays(limit: Floats | float, n: Floats, score: Floats, rate: Floats) -> Floats:

@@ -9,6 +9,7 @@ area under the ROC curve; :class:`LogitArea` is Student's t on the logit scale, 
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from scipy.special import (
 )
 
 from monitor.inference.change import Side
+from monitor.inference.maximum import clopper_pearson
 from monitor.inference.search import POWER
 from monitor.metrics.classification import Share, f1_of, jaccard_of
 
@@ -94,8 +96,9 @@ class Proportion:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Limits by Clopper & Pearson 1934."""
-        low, high = clopper_pearson(self.share, self.rows, confidence)
-        ends = self.offset + self.scale * low, self.offset + self.scale * high
+        hits, misses = self.share * self.rows, (1 - self.share) * self.rows
+        low, high = (float(limit) for limit in clopper_pearson(hits, misses, (1 - confidence) / 2))
+        ends = self.offset + self.scale * min(low, self.share), self.offset + self.scale * max(high, self.share)
         return min(ends), max(ends)
 
     def p_value(self, threshold: float, side: Side) -> float:
@@ -108,10 +111,14 @@ class Proportion:
         _, at = self._upwards(threshold, side)
         if at < 0 or at >= 1:
             return 0.0
-        least = _critical(self.rows, at, rate)
-        if least is None:
+        rows = self.rows
+        if not rows > 0 or betainc(rows, 1, at) > rate:
             return None
-        return float(betaincinv(least, self.rows - least + 1, POWER) - at) * abs(self.scale)
+        hits = range(1, math.floor(rows) + 1)
+        # the smallest whole number of hits (or all rows) with a tail of at most the rate
+        first = bisect_left(hits, True, key=lambda k: bool(betainc(k, rows - k + 1, at) <= rate))
+        least = min(first + 1, rows)
+        return float(betaincinv(least, rows - least + 1, POWER) - at) * abs(self.scale)
 
     def _upwards(self, threshold: float, side: Side) -> tuple[float, float]:
         # "beyond" always means too high a share: where it is too low, the share of the other rows is too high
@@ -131,7 +138,7 @@ class FScore:
     @property
     def value(self) -> float:
         """The metric."""
-        return f1_of(self.jaccard.share)
+        return f1_of(self.jaccard.value)
 
     @property
     def above(self) -> Skewed:
@@ -171,20 +178,6 @@ def _jaccard(threshold: float) -> float:
     return jaccard_of(min(threshold, 1.5))  # beyond 1 in either, and f1_of has a pole at 2
 
 
-def clopper_pearson(share: float, rows: float, confidence: float) -> tuple[float, float]:
-    """Clopper & Pearson's limits of a ``share`` of ``rows`` (a fraction is allowed).
-
-    >>> low, high = clopper_pearson(0.9, 100.0, 0.95)
-    >>> round(low, 4), round(high, 4)
-    (0.8238, 0.951)
-    """
-    tail = (1 - confidence) / 2
-    hits, misses = share * rows, (1 - share) * rows
-    low = float(betaincinv(hits, misses + 1, tail)) if hits > 0 else 0.0
-    high = float(betaincinv(hits + 1, misses, 1 - tail)) if misses > 0 else 1.0
-    return min(low, share), max(high, share)
-
-
 def binomial_tail(share: float, rows: float, at: float) -> float:
     """P(K / rows >= share) where K is binomial with probability ``at`` (1 or 0 where ``at`` is outside [0, 1]).
 
@@ -195,17 +188,6 @@ def binomial_tail(share: float, rows: float, at: float) -> float:
     if hits <= 0 or at >= 1:
         return 1.0
     return float(betainc(hits, rows - hits + 1, at)) if at > 0 else 0.0
-
-
-def _critical(rows: float, at: float, rate: float) -> float | None:
-    """The smallest whole number of hits (or all rows) with a tail of at most ``rate``; None if all rows have more."""
-    if not rows > 0 or betainc(rows, 1, at) > rate:
-        return None
-    low, high = 0, math.floor(rows) + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if betainc(middle, rows - middle + 1, at) <= rate else (middle, high)
-    return min(high, rows)
 
 
 @dataclass(frozen=True, slots=True)

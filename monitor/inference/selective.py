@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import betainc
 
 from monitor.core.counts import CELLS, Bools, Counts, Floats, Ints
-from monitor.inference.sampling import clopper_pearson
+from monitor.inference.sampling import Proportion
 from monitor.metrics.selective import looked_at
 
 STARTS = 8
@@ -167,8 +167,8 @@ def _passed(alone: Bools, coverage: Floats) -> Bools:
 def _point(steps: _Steps, k: int, candidates: int, target: float, confidence: float) -> OperatingPoint:
     each = 1 - (1 - confidence) / candidates
     accuracy, coverage = float(steps.accuracy[k]), min(float(steps.coverage[k]), 1.0)
-    low, high = clopper_pearson(accuracy, float(steps.effective[k]), each)
-    coverage_low, coverage_high = clopper_pearson(coverage, float(steps.effective[-1]), each)
+    low, high = Proportion(accuracy, float(steps.effective[k])).interval(each)
+    coverage_low, coverage_high = Proportion(coverage, float(steps.effective[-1])).interval(each)
     return OperatingPoint(
         target, confidence, "met", float(steps.cell[k] / CELLS), int(steps.n[k]),
         coverage, coverage_low, coverage_high, accuracy, max(low, min(target, accuracy)), high,

@@ -69,11 +69,6 @@ class WeightedShare:
         return self.part.total / (self.part.total + self.rest.total)
 
     @property
-    def share(self) -> float:
-        """The share, under the name that :class:`Proportion` has for it."""
-        return self.value
-
-    @property
     def others(self) -> WeightedShare:
         """The share of the rest."""
         return WeightedShare(self.rest, self.part)

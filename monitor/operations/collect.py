@@ -37,10 +37,9 @@ from monitor.core.records import (
 )
 from monitor.core.rejection_records import Rejections
 from monitor.core.source_settings import Settings, changes, other_rows
-from monitor.evaluation.data import ByLabel, SourceData, WholeSource, WindowCounts, windows_needed
+from monitor.evaluation.data import ByLabel, SourceData, WholeSource, WindowCounts, rejected_in, windows_needed
 from monitor.evaluation.evaluate import EVERYTHING_UP_TO, estimates_of
 from monitor.evaluation.other_thresholds import at_present_threshold, segments_at_present_threshold
-from monitor.evaluation.rejected_rows import rejected_in
 from monitor.evaluation.shift.drift_report import feature_drift
 from monitor.history.readings import LastRead, StoredReading
 from monitor.history.store import Store

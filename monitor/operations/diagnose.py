@@ -19,11 +19,9 @@ from monitor.core.diagnoses import AutomationState, Diagnosis, NotTold
 from monitor.core.promises import PastWindow, of_the_same_evidence
 from monitor.core.records import TRUTHS_SCARCE, Reason, Schedule, SwitchEvent, SwitchState, Verdict, Where
 from monitor.evaluation.data import WindowCounts
-from monitor.evaluation.diagnosis import NEWEST, diagnose
+from monitor.evaluation.diagnosis import NEWEST, diagnose, with_labels
 from monitor.evaluation.evaluate import Evaluated
-from monitor.evaluation.explained import with_labels
-from monitor.evaluation.label_facts import LabelFacts
-from monitor.evaluation.renamed import renamed_to
+from monitor.evaluation.label_facts import LabelFacts, renamed_to
 from monitor.evaluation.shift.onset import Level, level_of
 from monitor.inference.levels import all_promises_of
 from monitor.inference.sequential import LONGEST

@@ -23,8 +23,7 @@ from monitor.evaluation.estimates import Sample, estimate, generator
 from monitor.inference.intervals import ece_intervals
 from monitor.inference.levels import interval
 from monitor.metrics.calibration import brier, nll
-from monitor.metrics.cost import Costs, cheapest_threshold
-from monitor.metrics.cost_matrix import cheapest_fallback, matrix_of
+from monitor.metrics.cost import Costs, cheapest_fallback, cheapest_threshold, matrix_of
 from monitor.metrics.dependencies import label_dependencies
 from monitor.metrics.registry import CONTRACT
 from monitor.operations.collect import with_whole

@@ -18,9 +18,8 @@ from monitor.evaluation.estimates import generator
 from monitor.history.readings import COUNTS_REMOVED
 from monitor.history.store import Store
 from monitor.operations.diagnose import COUNTED
-from monitor.recalibration.choice import Choice, choose, helps
 from monitor.recalibration.fitting import CannotFit, fit
-from monitor.recalibration.gain import Gain, gains_on_unseen, refusal
+from monitor.recalibration.gain import Choice, Gain, choose, gains_on_unseen, helps, refusal
 from monitor.recalibration.ranked_gain import RankedGain, ranked_gain
 from monitor.recalibration.score_map import Method, ScoreMap
 

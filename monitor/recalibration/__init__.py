@@ -1,5 +1,5 @@
 """Recalibration: maps from a classifier's scores to calibrated scores.
 
 ``score_map`` is the map itself, for routers (it imports only the standard library). ``fitting`` makes it from counts,
-``applying`` uses it on many scores, ``gain`` measures its gain by cross-validation, ``choice`` chooses the method.
+and uses it on many scores, ``gain`` measures its gain by cross-validation and chooses the method.
 """

@@ -11,9 +11,9 @@ from monitor.core.baseline import Baseline, References, comparable_versions
 from monitor.core.counts import Counts
 from monitor.core.records import Estimate, Subject, Verdict, Where, Window
 from monitor.core.source_settings import Settings
-from monitor.evaluation.baseline_settings import is_about_automated
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.other_thresholds import at_present_threshold
+from monitor.evaluation.references import is_about_automated
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from monitor.core.counts import BinCounts, Counts, bin_counts, equal_width_edges
 from monitor.core.records import WHERES, Estimate, Interval, Subject, Where, Window
 from monitor.evaluation.estimates import generator
 from monitor.inference.selective import OperatingPoint, threshold_for
-from monitor.metrics.class_tables import KEPT_IN, ClassTables, of_detail
+from monitor.metrics.certainty import KEPT_IN, ClassTables, of_detail
 from monitor.metrics.registry import METRICS
 from monitor.recalibration.gain import Gain, gains_on_unseen
 from monitor.recalibration.score_map import Method

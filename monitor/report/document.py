@@ -9,7 +9,7 @@ from math import isfinite
 from typing import Any
 
 from monitor.core.records import Estimate
-from monitor.metrics.class_tables import ClassTables
+from monitor.metrics.certainty import ClassTables
 from monitor.report.data import ReportData, SubjectReport
 from monitor.report.detail import Detail
 from monitor.report.run_document import estimate_row, label_row, maturity_row, quality_row, verdict_row

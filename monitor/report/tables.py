@@ -11,10 +11,10 @@ from monitor.core.records import Estimate, Interval, ShiftResult, Subject, Where
 from monitor.core.wording import and_more, clean, count_of, expected_words, title
 from monitor.evaluation.shift.findings import ShiftFinding
 from monitor.inference.selective import OperatingPoint
-from monitor.metrics.class_tables import ClassTables
+from monitor.metrics.certainty import ClassTables
 from monitor.metrics.discrimination import OF_THE_RANGE
 from monitor.metrics.registry import METRICS, range_of
-from monitor.recalibration.choice import choose
+from monitor.recalibration.gain import choose
 from monitor.recalibration.score_map import METHODS
 from monitor.report import words
 from monitor.report.data import ReportData, SubjectReport

@@ -9,8 +9,7 @@ import duckdb
 import psycopg
 import pytest
 
-from monitor.recalibration.as_sql import as_sql
-from monitor.recalibration.score_map import ScoreMap, apply_one
+from monitor.recalibration.score_map import ScoreMap, apply_one, as_sql
 
 SCORES = [0.0, 1e-9, 0.001, 0.2, 0.35, 0.5, 0.6, 0.61, 0.9, 0.999999, 1.0]
 MAPS = {

@@ -16,14 +16,13 @@ from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, Population, Promises, of_the_same_evidence, segment_promises
 from monitor.core.records import Reason, Verdict, Window, parts_not_read
 from monitor.evaluation.accumulated import population_of
-from monitor.evaluation.data import SourceData, WindowCounts, windows_needed
+from monitor.evaluation.data import SourceData, WindowCounts, rejected_in, windows_needed
 from monitor.evaluation.other_thresholds import (
     acting_from,
     at_present_threshold,
     labels_at_present_threshold,
     segments_at_present_threshold,
 )
-from monitor.evaluation.rejected_rows import rejected_in
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.inference.levels import all_promises_of

@@ -90,7 +90,7 @@ def reliability_beside(
 def _points(bins: BinCounts, confidence: float) -> tuple[ReliabilityPoint, ...]:
     filled = np.flatnonzero(bins.n > 0)
     score, rate, rows = bins.score[filled], bins.rate[filled], bins.n_eff[filled]
-    low, high = clopper_pearson(rate * rows, rows, (1.0 - confidence) / 2.0)
+    low, high = clopper_pearson(rate * rows, rows - rate * rows, (1.0 - confidence) / 2.0)
     columns = (filled, score, rate, low, high, bins.n[filled], rows)
     parts = zip(*(column.tolist() for column in columns), strict=True)
     return tuple(ReliabilityPoint(*bins.range_of(m), s, r, least, most, n, w) for m, s, r, least, most, n, w in parts)

@@ -11,9 +11,9 @@ from monitor.core.baseline import Baseline, References
 from monitor.core.counts import counts_from_rows
 from monitor.core.records import Reason, Subject, Window
 from monitor.core.source_settings import SettingChange, from_detail, in_words
-from monitor.evaluation.baseline_settings import against_baseline
 from monitor.evaluation.comparisons import gates
 from monitor.evaluation.data import RuleInput
+from monitor.evaluation.references import against_baseline
 
 SOURCE = SourceConfig(relation="t", score_is="probability_of_label", automate_at=0.9)
 WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")

@@ -15,7 +15,7 @@ from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
 from monitor.core.records import Reason, Severity, Subject, Verdict
 from monitor.core.windows import week
-from monitor.evaluation.explained import with_labels
+from monitor.evaluation.diagnosis import with_labels
 
 WEEK = week("2026-W40", ZoneInfo("UTC"))
 UNSAFE, DEGRADED, FINE = DiagnosisState.UNSAFE, DiagnosisState.DEGRADED, DiagnosisState.FINE

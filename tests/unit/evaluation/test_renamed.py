@@ -8,7 +8,7 @@ import pytest
 
 from monitor.core.promises import PastWindow, Promise
 from monitor.core.records import Window
-from monitor.evaluation.renamed import renamed_to
+from monitor.evaluation.label_facts import renamed_to
 
 MONDAY = datetime(2026, 9, 7, tzinfo=UTC)
 Rows = dict[str, int]

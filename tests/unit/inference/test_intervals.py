@@ -286,13 +286,13 @@ def test_an_unknown_form_and_a_missing_generator_are_refused() -> None:
 
 @pytest.mark.parametrize("hits", [0, 1, 17, 50])
 def test_clopper_pearson_is_the_one_of_the_beta_distribution(hits: int) -> None:
-    low, high = clopper_pearson(np.array([float(hits)]), np.array([50.0]), 0.025)
+    low, high = clopper_pearson(np.array([float(hits)]), np.array([50.0 - hits]), 0.025)
     expected = stats.binomtest(hits, 50).proportion_ci(0.95, method="exact")
     assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
 def test_clopper_pearson_takes_a_fractional_n_as_it_is() -> None:
-    low, high = clopper_pearson(np.array([4.5]), np.array([20.5]), 0.025)
+    low, high = clopper_pearson(np.array([4.5]), np.array([16.0]), 0.025)
     assert low[0] == pytest.approx(stats.beta.ppf(0.025, 4.5, 17.0))
     assert high[0] == pytest.approx(stats.beta.ppf(0.975, 5.5, 16.0))
 
@@ -380,7 +380,7 @@ def test_limits_of_many_rows_are_scipy_s(tail: float) -> None:
     rng = np.random.default_rng(5)
     n = np.rint(10 ** rng.uniform(3.4, 8, 300))
     hits = np.rint(n * rng.beta(0.7, 0.7, 300))
-    low, high = clopper_pearson(hits, n, tail)
+    low, high = clopper_pearson(hits, n - hits, tail)
     inside = (hits > 0) & (hits < n)
     k, n = hits[inside], n[inside]
     error = np.sqrt((k + 1) * (n - k + 1)) / n**1.5
@@ -390,6 +390,6 @@ def test_limits_of_many_rows_are_scipy_s(tail: float) -> None:
 
 def test_limits_of_many_rows_have_the_probability_that_was_asked_for_far_out_as_well() -> None:
     n, hits = np.array([3e3, 1e5, 1e7, 9.2e7]), np.array([1.4e3, 9e3, 9.9e5, 7.8e7])
-    low, high = clopper_pearson(hits, n, 1e-6)
+    low, high = clopper_pearson(hits, n - hits, 1e-6)
     assert stats.binom.sf(hits - 1, n, low) == pytest.approx(np.full(4, 1e-6), rel=1e-6)
     assert stats.binom.cdf(hits, n, high) == pytest.approx(np.full(4, 1e-6), rel=1e-6)

@@ -10,7 +10,7 @@ from scipy import stats
 
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.inference.levels import interval, law_of
-from monitor.inference.sampling import FScore, Proportion, clopper_pearson
+from monitor.inference.sampling import FScore, Proportion
 from monitor.inference.weighted_shares import WeightedPart, WeightedShare, unequal_share
 from tests.fakes.changes import increase_test
 
@@ -34,7 +34,7 @@ def of_rows(pi: float, weight: float) -> float:
 def test_with_one_weight_in_each_part_limits_are_those_of_clopper_and_pearson_transformed(one, other, weight):
     if one + other == 0:
         return
-    low, high = clopper_pearson(one / (one + other), one + other, 0.95)
+    low, high = Proportion(one / (one + other), one + other).interval(0.95)
     found = share(one, other, weight).interval(0.95)
     assert found == pytest.approx((of_rows(low, weight), of_rows(high, weight)), abs=1e-9)
 

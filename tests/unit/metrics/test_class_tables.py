@@ -11,7 +11,7 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import ProbabilityRows
 from monitor.core.records import Subject
-from monitor.metrics.class_tables import ClassTables, as_detail, class_tables, of_detail
+from monitor.metrics.certainty import ClassTables, as_detail, class_tables, of_detail
 from monitor.report.tables import tables_of_classes
 from tests.fakes.whole_rows import any_rows, as_plain_items, rows_of
 

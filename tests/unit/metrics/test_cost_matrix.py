@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.core.counts import ProbabilityRows, counts_from_rows
-from monitor.metrics.cost_matrix import CheapestFallback, cheapest_fallback, matrix_of
+from monitor.metrics.cost import CheapestFallback, cheapest_fallback, matrix_of
 from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, rows_of
 

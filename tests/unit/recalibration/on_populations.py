@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.populations import Population, endless
 from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.metrics.calibration import ece
-from monitor.recalibration.applying import apply, moved
+from monitor.recalibration.fitting import apply, moved
 from monitor.recalibration.score_map import ScoreMap
 
 

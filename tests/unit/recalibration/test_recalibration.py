@@ -27,15 +27,17 @@ from monitor.core.counts import (
 )
 from monitor.core.records import Interval, Window
 from monitor.metrics.calibration import brier, ece, nll
-from monitor.recalibration.applying import apply, clipped_logit
-from monitor.recalibration.choice import KEPT, SURE, Choice, choose
-from monitor.recalibration.fitting import LEAST_TEMPERATURE, CannotFit, fit
+from monitor.recalibration.fitting import LEAST_TEMPERATURE, CannotFit, apply, clipped_logit, fit
 from monitor.recalibration.gain import (
     ISOTONIC_ROWS,
+    KEPT,
     LEAST_OUTCOMES,
     LEAST_ROWS,
+    SURE,
+    Choice,
     Gain,
     ScoreQuality,
+    choose,
     folds,
     gains_on_unseen,
     held_apart,

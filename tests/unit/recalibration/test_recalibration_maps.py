@@ -15,7 +15,7 @@ from scipy.special import expit, logit
 
 from monitor.core.counts import counts_from_rows
 from monitor.metrics.calibration import brier
-from monitor.recalibration.applying import apply
+from monitor.recalibration.fitting import apply
 from monitor.recalibration.score_map import (
     MOST_KNOTS,
     ScoreMap,
