@@ -21,7 +21,7 @@ from monitor.evaluation.comparisons import judged
 from monitor.evaluation.data import RuleInput, SourceData, evidence_windows
 from monitor.evaluation.rule_metrics import rows_needed
 from monitor.inference.registered import largest_allowed
-from monitor.inference.sampling import Proportion
+from monitor.inference.sampling import Proportion, Ranking
 from monitor.inference.sequential import (
     LONGEST,
     detectable_overconfidence,
@@ -105,8 +105,10 @@ def value_of(rule: Rule, promise: Promise) -> float:
     return promise.kept if is_floor(rule) else promise.overconfidence
 
 
-def law_of_promise(rule: Rule, promise: Promise) -> Proportion:
+def law_of_promise(rule: Rule, promise: Promise) -> Proportion | Ranking:
     """The sampling law of the metric of these rows."""
+    if rule.measure == "roc_auc":
+        return Ranking(promise.kept, promise.effective)
     if is_floor(rule):
         return Proportion(promise.kept, promise.effective)
     return Proportion(promise.kept, promise.effective, offset=promise.promised, scale=-1.0)

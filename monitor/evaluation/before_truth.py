@@ -56,7 +56,14 @@ def present_map(baseline: Baseline, newest: Sequence[Dated], evaluation: Evaluat
     """
     for depth in range(1, len(newest) + 1):
         counts = pool([part for _, part in newest[:depth]])
-        if counts.rows < evaluation.min_samples or not _is_refuted(baseline.counts, counts):
+        if counts.rows < evaluation.min_samples:
+            continue
+        p_values = [
+            change_p("overconfidence", counts.where(where), baseline.counts.where(where), falls=falls)
+            for where in WHERES
+            for falls in (False, True)
+        ]
+        if not any(p is not None and p * len(p_values) < REFUTED for p in p_values):
             continue
         (last, _), (first, _) = newest[0], newest[depth - 1]
         return replace(
@@ -64,16 +71,6 @@ def present_map(baseline: Baseline, newest: Sequence[Dated], evaluation: Evaluat
             first_window=first.name, last_window=last.name,
         )  # fmt: skip
     return baseline
-
-
-def _is_refuted(then: Counts, now: Counts) -> bool:
-    """Whether scores mean something else now: an overconfidence that rose or fell, in any population."""
-    p_values = [
-        change_p("overconfidence", now.where(where), then.where(where), falls=falls)
-        for where in WHERES
-        for falls in (False, True)
-    ]
-    return any(p is not None and p * len(p_values) < REFUTED for p in p_values)
 
 
 def estimates_before_truth(
@@ -99,12 +96,18 @@ def estimates_before_truth(
         if found[0].rows
     ]
     laws = _laws(expectations, rows.window, evaluation)
-    return [
-        _estimate(subject, rows, where, name, found[0], law, maps[subject.label], evaluation)
-        for (subject, where, found), by_name in zip(expectations, laws, strict=True)
-        for name, law in by_name.items()
-        if law is not None
-    ]
+    estimates = []
+    for (subject, where, (found, *_)), by_name in zip(expectations, laws, strict=True):
+        detail, hits = _marked(rows, subject.label, where, found, maps[subject.label]), found.mean(found.chance) or 0.0
+        estimates += [
+            Estimate(
+                subject, rows.window, name, where, interval_of(law, evaluation.confidence),
+                found.rows, hits * found.rows, detail,
+            )
+            for name, law in by_name.items()
+            if law is not None
+        ]  # fmt: skip
+    return estimates
 
 
 def _expected(
@@ -150,22 +153,6 @@ def _either(ways: Sequence[Mapping[str, Law | None]]) -> dict[str, Law | Either 
     """The laws by metric: where there are several, nobody knows which one holds."""
     known = {name: tuple(law for way in ways if (law := way[name]) is not None) for name in ORDER}
     return {name: Either(laws) if len(laws) > 1 else laws[0] if laws else None for name, laws in known.items()}
-
-
-def _estimate(
-    subject: Subject,
-    rows: UnresolvedRows,
-    where: Where,
-    name: str,
-    found: Expectation,
-    law: Law | Either,
-    reference: Baseline,
-    evaluation: EvaluationConfig,
-) -> Estimate:
-    interval = interval_of(law, evaluation.confidence)
-    hits = (found.mean(found.chance) or 0.0) * found.rows
-    detail = _marked(rows, subject.label, where, found, reference)
-    return Estimate(subject, rows.window, name, where, interval, found.rows, hits, detail)
 
 
 def _marked(

@@ -263,12 +263,6 @@ def _may_speak(sample: RuleSample, window: Counts) -> bool:
     return rows_of(sample.rule, window).effective_rows >= looks_from(sample.rule, sample.evaluation)
 
 
-def _comparable(sample: RuleSample) -> tuple[DecisionCheck, ...]:
-    """The check that scores can be compared with the baseline's; none for a rule that does not align bins."""
-    check = DecisionCheck("comparable", sample.usable)
-    return () if sample.aligned is None else (check,)
-
-
 def _moved_evidence(sample: RuleSample) -> Comparison:
     """No evidence: the scores cannot be compared with the baseline's.
 
@@ -283,7 +277,7 @@ def _moved_evidence(sample: RuleSample) -> Comparison:
     if sample.aligned is None:
         return found
     moved = {"moved_share": sample.aligned.moved_share, "comparable": sample.aligned.comparable}
-    return replace(found, detail={**rule_input.reference, **moved}, checks=_comparable(sample))
+    return replace(found, detail={**rule_input.reference, **moved}, checks=(DecisionCheck("comparable", False),))
 
 
 def _looks_alone(sample: RuleSample) -> bool:
@@ -351,6 +345,12 @@ def _comparison_of(sample: RuleSample, seen: Comparison, parts: dict[str, Any], 
     """What was ``seen``, with all else that a verdict depends on; its rows are judged so many ``times``."""
     rule, rule_input, used, alone = sample.rule, sample.given, _used(sample), parts["groups"]
     repeated = {"times_judged": times} if times > 1 and seen.p_value is not None else {}
+    differ: dict[str, Any] = {}
+    if rule.compares and rule_input.week.correlation > 0:  # the variance is larger than the rows make it
+        differ = {
+            "week_effect": round(sample.week_effects[WINDOW], 6),
+            "baseline_weeks": sample.weeks_of_each[BASELINE],
+        }
     return replace(
         seen,
         p_value=None if seen.p_value is None else min(1.0, seen.p_value * times),
@@ -364,17 +364,10 @@ def _comparison_of(sample: RuleSample, seen: Comparison, parts: dict[str, Any], 
             **seen.detail, "confidence": sample.evaluation.confidence, "rows_needed": sample.minimum,
             "seen_at_most": sample.largest_allowed, **_numbers_behind(sample.counts, rule.measure),
             "asks": rule.for_windows, **parts,
-            **({} if sample.adequate else {"windows_needed": sample.windows_needed}), **_weeks_differ(sample),
+            **({} if sample.adequate else {"windows_needed": sample.windows_needed}), **differ,
         },
-        checks=_comparable(sample),
+        checks=() if sample.aligned is None else (DecisionCheck("comparable", True),),
     )  # fmt: skip
-
-
-def _weeks_differ(sample: RuleSample) -> dict[str, Any]:
-    """By how much the variance of the rows is larger than they make it, since weeks differ; empty where it is not."""
-    if not sample.rule.compares or not sample.given.week.correlation > 0:
-        return {}
-    return {"week_effect": round(sample.week_effects[WINDOW], 6), "baseline_weeks": sample.weeks_of_each[BASELINE]}
 
 
 def _is_beyond(group: Mapping[str, Any]) -> bool:
@@ -407,13 +400,13 @@ def _alone(samples: Sequence[RuleSample]) -> list[list[dict[str, Any]]]:
     groups = [[] if sample.rule.for_windows == 1 else sample.groups for sample in samples]
     found = iter(beyond_alone([group for each in groups for group in each]))
     return [
-        [{"windows": len(group.windows), **_enough_to_say(sample, next(found))} for group in each]
+        [
+            {"windows": len(group.windows), **alone}
+            | ({} if sample.rule.is_plain or not sample.says_nothing(alone["n"]) else {"too_few": True})
+            for group, alone in zip(each, found, strict=False)
+        ]
         for sample, each in zip(samples, groups, strict=True)
     ]
-
-
-def _enough_to_say(sample: RuleSample, alone: dict[str, Any]) -> dict[str, Any]:
-    return {**alone, "too_few": True} if not sample.rule.is_plain and sample.says_nothing(alone["n"]) else alone
 
 
 def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Comparison]) -> list[dict[str, Any]]:

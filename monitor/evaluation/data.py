@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from monitor.config.model import Config, Rule, SourceConfig
+from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
 from monitor.core.baseline import ROLLING, Baseline, References
 from monitor.core.counts import Counts, ProbabilityRows, RegressionRows, SegmentCounts
 from monitor.core.maturity import Maturity
@@ -24,7 +24,7 @@ from monitor.core.promises import (
     decided_promise,
     promise_of,
 )
-from monitor.core.records import Reason, RejectedRows, RejectReason, ShiftResult, Subject, Where, Window
+from monitor.core.records import Reason, RejectedRows, RejectReason, Schedule, ShiftResult, Subject, Where, Window
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_records import Rejections
 from monitor.core.unresolved import UnresolvedRows
@@ -133,10 +133,6 @@ class SourceData:
     references: References = field(default_factory=References)
     enabled: Mapping[str | None, Sequence[datetime]] = field(default_factory=dict)
 
-    def enabled_before(self, label: str | None) -> datetime | None:
-        """When an operator last turned the label on before the end of the judged window; None: never."""
-        return max((at for at in self.enabled.get(label, ()) if at < self.current.window.end), default=None)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleInput:
@@ -244,7 +240,8 @@ def evidence_windows(data: SourceData, label: str | None) -> Iterator[WindowCoun
 
     Windows in which the label's rows were rejected are left out, as those are that were never read.
     """
-    enabled = data.enabled_before(label)
+    end = data.current.window.end
+    enabled = max((at for at in data.enabled.get(label, ()) if at < end), default=None)
     parts = takewhile(
         lambda part: part is data.current or enabled is None or part.window.end > enabled, comparable(data, label)
     )
@@ -304,16 +301,17 @@ def windows_needed(config: Config, window: Window) -> int:
     rules = config.rules_for(window.schedule)
     weeks = [1 + rule.reference_weeks for rule in rules if rule.rolls]
     pooled = [windows_pooled(rule, config, window) for rule in rules]
-    return max([_most_pooled(config, window), *pooled, *weeks])
+    return max([pooled_at_most(window.schedule, config.evaluation), *pooled, *weeks])
 
 
 def windows_pooled(rule: Rule, config: Config, window: Window) -> int:
     """The number of windows that a rule may pool, the judged one included: at least those that it asks for."""
-    return max(_most_pooled(config, window), rule.for_windows)
+    return max(pooled_at_most(window.schedule, config.evaluation), rule.for_windows)
 
 
-def _most_pooled(config: Config, window: Window) -> int:
-    return config.evaluation.pool_weeks if window.schedule == "weekly" else DAYS_POOLED
+def pooled_at_most(schedule: Schedule, evaluation: EvaluationConfig) -> int:
+    """The most windows that a rule may pool, unless it asks for more."""
+    return evaluation.pool_weeks if schedule == "weekly" else DAYS_POOLED
 
 
 def rejected_in(kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]) -> Rejections:

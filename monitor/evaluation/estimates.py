@@ -105,7 +105,20 @@ def estimate(
     mces = mce_intervals(tables, confidence=evaluation.confidence)
     found: list[Estimate] = []
     for (sample, where), ece, mce in zip(keys, eces, mces, strict=True):
-        found += _of_population(sample, where, ece, mce, window, evaluation.confidence, kind)
+        counts = sample.counts.where(where)
+        rows, positives, weight = counts.rows, counts.positives, float(counts.w.sum())
+        for metric in CONTRACT:
+            interval: Interval = NOTHING
+            detail: dict[str, Any] = {}
+            if metric == "ece":
+                interval = ece
+            elif metric == "mce":
+                interval, detail = mce.interval, worst_bin(mce)
+            elif can_give(kind, metric):
+                interval = level_interval(metric, counts, evaluation.confidence)
+                # of an overconfidence, the items that weighted rows represent, unless each row is one
+                detail = {"items": weight} if metric == "overconfidence" and weight != rows else {}
+            found.append(Estimate(sample.subject, window, metric, where, interval, rows, positives, detail))
     return found
 
 
@@ -205,32 +218,6 @@ def _each_where(
         requests = [(tables[i], keys[i][0].subject, window.name) for i in places]
         found |= dict(zip(places, each_ece(requests, where, evaluation), strict=True))
     return [found[i] for i in range(len(keys))]
-
-
-def _items_of(metric: str, counts: Counts) -> dict[str, float]:
-    """Of an overconfidence, the number of items that weighted rows represent; nothing where each row is one item."""
-    weight = float(counts.w.sum())
-    return {"items": weight} if metric == "overconfidence" and weight != counts.rows else {}
-
-
-def _of_population(
-    sample: Sample, where: Where, ece: Interval, mce: MceInterval, window: Window, confidence: float, kind: SourceKind
-) -> Iterable[Estimate]:
-    counts = sample.counts.where(where)
-    rows, positives = counts.rows, counts.positives
-    for metric in CONTRACT:
-        detail: Mapping[str, Any] = {}
-        if metric == "ece":
-            interval = ece
-        elif metric == "mce":
-            interval = mce.interval
-            detail = worst_bin(mce)
-        elif not can_give(kind, metric):
-            interval = NOTHING
-        else:
-            interval = level_interval(metric, counts, confidence)
-            detail = _items_of(metric, counts)
-        yield Estimate(sample.subject, window, metric, where, interval, rows, positives, detail)
 
 
 def worst_bin(found: MceInterval) -> dict[str, Any]:

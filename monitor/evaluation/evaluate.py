@@ -250,17 +250,16 @@ def _level_in_family(family: Sequence[RuleInput], data: SourceData, config: Conf
     return config.evaluation.false_discovery_rate / max(1, rules * len(family))
 
 
-def _accumulated(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
+def _accumulated(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
     """The evidence of a year on labels, their segments, or the source as a whole."""
-    source, evaluation = config.sources[data.name], config.evaluation
+    evaluation, labels = config.evaluation, [each.subject.label for each in family]
     if rule.compares:
-        return accumulate_changes(rule, rule_inputs, data, evaluation)
+        return accumulate_changes(rule, family, data, evaluation)
     if rule.scope == "segments":
-        columns = segment_columns(rule, source)
-        parts = [dated_segments(rule, data, rule_input.subject.label, columns) for rule_input in rule_inputs]
-        return accumulate_segments(rule, rule_inputs, parts, evaluation)
-    runs = [dated_promises(rule, data, rule_input.subject.label) for rule_input in rule_inputs]
-    return accumulate(rule, rule_inputs, runs, evaluation)
+        columns = segment_columns(rule, config.sources[data.name])
+        parts = [dated_segments(rule, data, label, columns) for label in labels]
+        return accumulate_segments(rule, family, parts, evaluation)
+    return accumulate(rule, family, [dated_promises(rule, data, label) for label in labels], evaluation)
 
 
 def _in_segments(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:

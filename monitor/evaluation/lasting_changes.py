@@ -59,7 +59,6 @@ from monitor.inference.change import mover
 from monitor.inference.class_mix import class_mix, in_bands
 from monitor.inference.gaps import GapTables, analytic_limits, farther
 from monitor.inference.memory import kept_with
-from monitor.inference.sampling import Proportion, Ranking
 from monitor.inference.sequential import LONGEST, detectable_overconfidence
 
 SURE = 0.95
@@ -223,7 +222,7 @@ def _comparison(
     now, then, *newest = values
     low, high = mover(then, now)
     beyond = exceeds_threshold(rule, now, then)
-    rows = [_rows(each) for each in parts]
+    rows = [sum(part.rows for name, part in each.items() if name in (ALL, *APART)) for each in parts]
     windows = len(run.windows) - lead.start
     # what all rows could have shown; a strand of few rows could have shown less
     whole = max(proof.paths, key=lambda path: sum(part.effective for part in path.promises))
@@ -282,14 +281,11 @@ def share_times(run: ChangeRun) -> Floats:
     return found
 
 
-def _rows(parts: Parts) -> int:
-    return sum(part.rows for name, part in parts.items() if name in (ALL, *APART))
-
-
 def _measured(rule: Rule, parts: Sequence[Parts], confidence: float) -> list[Interval]:
     """The metric of each, with its limits; of an ECE by bands of scores."""
     if rule.measure != "ece" or not parts:
-        return [_by_law(rule, each[ALL], confidence) for each in parts]
+        values = [(value_of(rule, each[ALL]), law_of_promise(rule, each[ALL])) for each in parts]
+        return [Interval(value, *law.interval(confidence), value) for value, law in values]
     _, n, score, kept = columns([[each.get(name) for name in APART] for each in parts])
     gap = kept - score
     share, sign = n / n.sum(axis=1, keepdims=True), np.where(gap == 0, farther(score), np.sign(gap))
@@ -297,11 +293,3 @@ def _measured(rule: Rule, parts: Sequence[Parts], confidence: float) -> list[Int
     low, point, high = analytic_limits(tables, confidence)
     every = zip(point.tolist(), low.tolist(), high.tolist(), tables.plug_in.tolist(), strict=True)
     return [Interval(*each) for each in every]
-
-
-def _by_law(rule: Rule, promise: Promise, confidence: float) -> Interval:
-    value = value_of(rule, promise)
-    law: Ranking | Proportion = law_of_promise(rule, promise)
-    if rule.measure == "roc_auc":
-        law = Ranking(promise.kept, promise.effective)
-    return Interval(value, *law.interval(confidence), value)

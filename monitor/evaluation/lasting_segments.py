@@ -103,7 +103,11 @@ def _of_label(rule: Rule, rule_input: RuleInput, paths: Mapping[Segment, Evidenc
         "segment_evidence": rounded_evidence(paths[lead].now),
         "segments": len(paths),
         "segments_judged": sum(part.adequate for part in parts.values()),
-        "segments_named": [_named_numbers(each, parts[each], paths[each]) for each in named_parts[:NAMED]],
+        "segments_named": [
+            [*each, of.rows, round(of.promised, 6), round(of.kept, 6), rounded_evidence(paths[each].now)]
+            for each in named_parts[:NAMED]
+            for of in [parts[each].total]
+        ],
     }
     if rule.turns_off == "segments":
         detail |= {
@@ -163,12 +167,6 @@ def _named(ranked: Sequence[Segment], paths: Mapping[Segment, EvidencePath], nee
     steps = [needed + math.log(len(ranked) / k) for k in range(1, len(ranked) + 1)]
     last = max((k + 1 for k, segment in enumerate(ranked) if paths[segment].now >= steps[k]), default=1)
     return list(ranked[:last])
-
-
-def _named_numbers(segment: Segment, part: _SegmentTotal, path: EvidencePath) -> list[Any]:
-    """The numbers of a named segment: column, value, rows, mean score, hit rate, evidence."""
-    total = part.total
-    return [*segment, total.rows, round(total.promised, 6), round(total.kept, 6), rounded_evidence(path.now)]
 
 
 def _label_path(paths: Mapping[Segment, EvidencePath], windows: tuple[Window, ...]) -> list[float]:

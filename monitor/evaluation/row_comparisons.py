@@ -59,7 +59,13 @@ def comparisons_of(
         return compare_family(rule, newest, evaluation)
     own_binning = other_binning(evaluation).get(metric.name)
     if own_binning is not None:
-        rebinned = [_in_other_bins(rule_input, own_binning) for rule_input in rule_inputs]
+        # the bins of baselines are made again from their cells
+        rebinned = [
+            each
+            if (frozen := each.baseline) is None
+            else replace(each, baseline=replace(frozen, edges=edges_of(frozen.counts, own_binning)))
+            for each in rule_inputs
+        ]
         return compare_family(rule.model_copy(update={"metric": "ece"}), rebinned, own_binning, level=level)
     if metric.name in cost.ON_GROUPS:
         rule_inputs = [replace(each, parameters=cost_parameters(source, each.subject.label)) for each in rule_inputs]
@@ -70,17 +76,6 @@ def cost_parameters(source: SourceConfig, label: str | None) -> tuple[float, ...
     """The parameters of a cost metric for a label, (false negative, false positive); () for the default costs."""
     costs = source.costs_of(label)
     return () if costs is None else (costs.false_negative, costs.false_positive)
-
-
-# --- other bins
-
-
-def _in_other_bins(rule_input: RuleInput, own_binning: EvaluationConfig) -> RuleInput:
-    """The input for an ECE with its own binning: the baseline's bins are made again from its cells."""
-    baseline = rule_input.baseline
-    if baseline is None:
-        return rule_input
-    return replace(rule_input, baseline=replace(baseline, edges=edges_of(baseline.counts, own_binning)))
 
 
 # --- ranks

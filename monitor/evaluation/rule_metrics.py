@@ -187,19 +187,16 @@ class RuleSample:
         return rows * asks < self.minimum and 2 * rows * asks < self.counts.rows
 
     @property
-    def wanted(self) -> float:
-        """The detectable change from which on no more windows are pooled: twice the threshold.
-
-        Of a level: a distance from it of twice the threshold, or of twice what is missing to 1 if that is less.
-        """
-        rule = self.rule
-        near = min(abs(rule.threshold), abs(1 - rule.threshold))
-        return self.largest_allowed if rule.compares else min(self.largest_allowed, 2 * near)
-
-    @property
     def is_deep_enough(self) -> bool:
-        """Whether each window has enough rows, and the change that is detectable is as small as wanted."""
-        return self.enough and self.spread and (self.rule.is_plain or self._shows(self.wanted))
+        """Whether each window has enough rows, and the detectable change is so small that no more are pooled.
+
+        That is twice the threshold. Of a level it is a distance from it of twice the threshold, or of twice what is
+        missing to 1 if that is less.
+        """
+        rule, wanted = self.rule, self.largest_allowed
+        if not rule.compares:
+            wanted = min(wanted, 2 * min(abs(rule.threshold), abs(1 - rule.threshold)))
+        return self.enough and self.spread and (rule.is_plain or self._shows(wanted))
 
     @property
     def windows_needed(self) -> int:
@@ -260,10 +257,33 @@ def measurements(samples: Sequence[RuleSample]) -> list[Comparison]:
 
 
 def p_values_of(samples: Sequence[RuleSample]) -> Sequence[float | None]:
-    """The p-values of :func:`measurements` without values and intervals, which take more time."""
-    if not samples or not samples[0].rule.compares:
-        return _level_ps(samples) if samples else []
-    return (_binned_increase_ps if samples[0].rule.measure in BINNED else _plain_change_ps)(samples)
+    """The p-values of :func:`measurements` without values and intervals, which take more time.
+
+    That of a fall is for one that is larger than the rule accepts.
+    """
+    if not samples:
+        return []
+    rule, side = samples[0].rule, side_of(samples[0].rule)
+    if rule.measure in BINNED and not rule.compares:
+        return (mce_level_ps if rule.measure == "mce" else ece_level_ps)(_tested(samples), rule.threshold, side=side)
+    if not rule.compares:
+        laws = [_law(sample, sample.counts) for sample in samples]
+        return [None if law is None else law.p_value(rule.threshold, side) for law in laws]
+    if rule.measure == "mce":
+        return mce_increase_ps([sample.pair_by_week for sample in samples])
+    if rule.measure == "ece":
+        return ece_increase_ps(**_of_pairs(samples))
+    found = [
+        levels.change_p(each.metric, each.counts, each.frozen, effects=each.week_effects, **_direction(rule))
+        for each in samples
+    ]
+    return [None if p is None else sample.given.week.p_value(p) for p, sample in zip(found, samples, strict=True)]
+
+
+def _of_pairs(samples: Sequence[RuleSample]) -> dict[str, Any]:
+    """The arguments of a question about the rise of an ECE."""
+    pairs, between = [sample.pair for sample in samples], [sample.between for sample in samples]
+    return {"pairs": pairs, "between": between, "confidence": samples[0].evaluation.confidence}
 
 
 def beyond_alone(samples: Sequence[RuleSample]) -> list[dict[str, Any]]:
@@ -328,9 +348,8 @@ def textbook_detail(rule: Rule, now: Interval, then: Interval | None) -> dict[st
     """The detail of a rule on textbook values: that it judges these, and those of baseline and change; else empty."""
     if rule.value != "plug_in":
         return {}
-    then_value = {} if then is None else {"textbook_baseline": then.plug_in}
-    change = {} if then is None else {"textbook_change": _value(rule, now, then)}
-    return {"judged": rule.value, **then_value, **change}
+    change = {} if then is None else {"textbook_baseline": then.plug_in, "textbook_change": _value(rule, now, then)}
+    return {"judged": rule.value, **change}
 
 
 def _increase(now: Interval, then: Interval | None) -> float | None:
@@ -376,20 +395,14 @@ def _intervals(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval,
     if measure == "mce":
         return _mces(samples, side)
     if measure == "ece":
-        return [(interval, {}) for interval in _eces(samples, side)]
+        # at depth 1 with the random numbers of the window's estimate, so that both show the same number; a baseline has
+        # its own, so that its value is the same every week
+        requests = [(sample.tables[side], sample.given.subject, _seed_name(sample, side)) for sample in samples]
+        eces = each_ece(requests, samples[0].rule.where, samples[0].evaluation)
+        return [(interval, {}) for interval in eces]
     sides = [sample.counts if side == WINDOW else sample.frozen for sample in samples]
     laws = [_law(sample, counts) for sample, counts in zip(samples, sides, strict=True)]
     return [(levels.interval_of(law, samples[0].evaluation.confidence), {}) for law in laws]
-
-
-def _eces(samples: Sequence[RuleSample], side: int) -> list[Interval]:
-    """The configured interval of each ECE, with the random numbers of its label and window.
-
-    At depth 1 these are the ones of the window's estimate, so that both show the same number. A baseline has its own,
-    so that its value is the same every week.
-    """
-    requests = [(sample.tables[side], sample.given.subject, _seed_name(sample, side)) for sample in samples]
-    return each_ece(requests, samples[0].rule.where, samples[0].evaluation)
 
 
 def _seed_name(sample: RuleSample, side: int) -> str:
@@ -431,15 +444,6 @@ def _law(sample: RuleSample, counts: Counts) -> levels.Law | None:
     return kept_with(counts, ("law", sample.metric), lambda: levels.law_of(sample.metric, counts))
 
 
-def _level_ps(samples: Sequence[RuleSample]) -> Sequence[float | None]:
-    rule = samples[0].rule
-    if rule.measure in BINNED:
-        p_values = mce_level_ps if rule.measure == "mce" else ece_level_ps
-        return p_values(_tested(samples), rule.threshold, side=side_of(rule))
-    laws = [_law(sample, sample.counts) for sample in samples]
-    return [None if law is None else law.p_value(rule.threshold, side_of(rule)) for law in laws]
-
-
 def _tested(samples: Sequence[RuleSample]) -> list[BinCounts]:
     return [(sample.merged or sample.tables)[WINDOW] for sample in samples]
 
@@ -457,13 +461,6 @@ def _blocked(sample: RuleSample) -> dict[str, Any]:
         return {"blocked": [list(bins.range_of(int(index))) for index in far]}
     ranges = breaching_bins(sample.tables[WINDOW], sample.rule.threshold, sample.evaluation.confidence)
     return {"blocked": [list(each) for each in ranges]}
-
-
-def _binned_increase_ps(samples: Sequence[RuleSample]) -> Sequence[float]:
-    if samples[0].rule.measure == "mce":
-        return mce_increase_ps([sample.pair_by_week for sample in samples])
-    pairs, between = [sample.pair for sample in samples], [sample.between for sample in samples]
-    return ece_increase_ps(pairs, confidence=samples[0].evaluation.confidence, between=between)
 
 
 def _measured(
@@ -510,7 +507,9 @@ def explained_by_mix(sample: RuleSample) -> dict[str, Any]:
     if found is None or not all(bool((each.predicted == 0).any()) for each in (rows, baseline.counts)):
         return {}
     at_new = replace(baseline, counts=at_share(baseline.counts, found.told))
-    if not share_may_change(rows, at_new.counts, sample.decision_rate):
+    # no excuse where rows that act lost more accuracy than another share brings
+    fall = levels.change_p("automated_accuracy", rows, at_new.counts, falls=True)
+    if fall is not None and fall < sample.decision_rate:
         return {}
     ((then, _),) = _intervals([sample], BASELINE)
     expected, is_breach = _beside_expected(in_bins(replace(sample, given=replace(given, baseline=at_new))))
@@ -528,15 +527,6 @@ def explained_by_mix(sample: RuleSample) -> dict[str, Any]:
     return {"class_mix": numbers}
 
 
-def share_may_change(now: Counts, expected: Counts, rate: float) -> bool:
-    """Whether another share of true items can be an excuse: not where rows that act lost more accuracy than it brings.
-
-    ``expected`` are the rows of the baseline at the new share; a p-value below ``rate`` is significant.
-    """
-    fall = levels.change_p("automated_accuracy", now, expected, falls=True)
-    return fall is None or fall >= rate
-
-
 def _beside_expected(sample: RuleSample) -> tuple[float, bool]:
     """The metric of the baseline at the new share, and whether the rows would be a breach beside it.
 
@@ -551,17 +541,6 @@ def _beside_expected(sample: RuleSample) -> tuple[float, bool]:
     return value, (is_sure or sample.rule.accumulates) and exceeds_threshold(sample.rule, now, then)
 
 
-def _plain_change_ps(samples: Sequence[RuleSample]) -> list[float | None]:
-    """The p-values of a change of a metric without bins; of a fall, for one that is larger than it accepts."""
-    rule = samples[0].rule
-    found = [
-        levels.change_p(each.metric, each.counts, each.frozen, effects=each.week_effects, **_direction(rule))
-        for each in samples
-    ]
-    each = zip(found, samples, strict=True)
-    return [None if p is None else sample.given.week.p_value(p) for p, sample in each]
-
-
 def _direction(rule: Rule) -> dict[str, Any]:
     """The arguments that say in which direction the rule looks for a change, and what it accepts."""
     return {"falls": True, "accepted": accepted_fall(rule)} if rule.condition == "decrease" else {}
@@ -569,35 +548,26 @@ def _direction(rule: Rule) -> dict[str, Any]:
 
 def _detectables(samples: Sequence[RuleSample]) -> list[float | None]:
     """The smallest change, or distance from the threshold, that the rows of each label could show."""
-    rule, evaluation = samples[0].rule, samples[0].evaluation
-    rate, threshold, measure = samples[0].decision_rate, rule.threshold, rule.measure
-    if rule.condition == "increase":
-        if measure == "mce":
-            return mce_increase_detectables([sample.pair_by_week for sample in samples], rate=rate)
-        if measure == "ece":
-            pairs, between = [sample.pair for sample in samples], [sample.between for sample in samples]
-            return ece_increase_detectables(pairs, rate=rate, confidence=evaluation.confidence, between=between)
-    if rule.compares:
-        return _detectable_changes(samples, rate)
-    side = side_of(rule)
-    if measure == "mce":
-        return mce_level_detectables(_tested(samples), threshold, rate=rate, side=side)
-    if measure == "ece":
-        return ece_level_detectables(_tested(samples), threshold, rate=rate, side=side)
-    laws = [_law(sample, sample.counts) for sample in samples]
-    return [None if law is None else law.detectable(threshold, side, rate) for law in laws]
-
-
-def _detectable_changes(samples: Sequence[RuleSample], rate: float) -> list[float | None]:
-    arguments = [
-        (
+    rule, rate, side = samples[0].rule, samples[0].decision_rate, side_of(samples[0].rule)
+    if rule.measure in BINNED and not rule.compares:
+        distances = mce_level_detectables if rule.measure == "mce" else ece_level_detectables
+        return distances(_tested(samples), rule.threshold, rate=rate, side=side)
+    if not rule.compares:
+        laws = [_law(sample, sample.counts) for sample in samples]
+        return [None if law is None else law.detectable(rule.threshold, side, rate) for law in laws]
+    if rule.measure == "mce":
+        return mce_increase_detectables([sample.pair_by_week for sample in samples], rate=rate)
+    if rule.measure == "ece":
+        return ece_increase_detectables(rate=rate, **_of_pairs(samples))
+    return [
+        levels.detectable_change(
             sample.metric,
             *levels.by_week(sample.counts, sample.frozen, sample.week_effects),
             sample.given.week.rate(rate),
+            **_direction(rule),
         )
         for sample in samples
     ]
-    return [levels.detectable_change(*each, **_direction(samples[0].rule)) for each in arguments]
 
 
 def side_of(rule: Rule) -> Side:

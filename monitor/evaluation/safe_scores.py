@@ -6,7 +6,7 @@ anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -59,27 +59,32 @@ def _limits(rule: Rule, verdict: Verdict, data: SourceData, config: Config) -> d
 
 def floor_of(config: Config, source: str, label: str | None) -> float | None:
     """The share of automated decisions that the owner's rules say must be right; None where no rule says so."""
-    critical = config.sources[source].is_critical(label)
-    floors = [
-        beside_wrong_truths(rule, config.sources[source]).threshold
-        for rule in config.rules
-        if (rule.metric == "automated_accuracy" or (rule.metric, rule.where) == ("accuracy", "automated"))
-        and rule.condition == "below"
-        and rule.applies_to(source, label, critical=critical)
-    ]
-    return max(floors, default=None)
+
+    def is_asked(rule: Rule) -> bool:
+        return rule.metric == "automated_accuracy" or (rule.metric, rule.where) == ("accuracy", "automated")
+
+    return max(_thresholds(config, source, label, is_asked, "below"), default=None)
 
 
 def margin_of(config: Config, source: str, label: str | None) -> float:
     """By how much the scores that act may exceed the truth: the least threshold of a rule on it."""
-    critical = config.sources[source].is_critical(label)
-    limits = [
-        beside_wrong_truths(rule, config.sources[source]).threshold
+    asked = ("overconfidence", "automated", "labels")
+    chosen = _thresholds(config, source, label, lambda rule: (rule.metric, rule.where, rule.scope) == asked, "above")
+    return min(chosen, default=MARGIN)
+
+
+def _thresholds(
+    config: Config, source: str, label: str | None, is_asked: Callable[[Rule], bool], condition: str
+) -> list[float]:
+    """The thresholds of the rules of a label that are asked for."""
+    of = config.sources[source]
+    return [
+        beside_wrong_truths(rule, of).threshold
         for rule in config.rules
-        if (rule.metric, rule.where, rule.condition, rule.scope) == ("overconfidence", "automated", "above", "labels")
-        and rule.applies_to(source, label, critical=critical)
+        if rule.condition == condition
+        and is_asked(rule)
+        and rule.applies_to(source, label, critical=of.is_critical(label))
     ]
-    return min(limits, default=MARGIN)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,14 +49,12 @@ def decide(
     adjusted = {place: by_p[p] for place, p in zip(tested, p_values, strict=True)}
     shared = {"rate": rate, "family": len(values), "rules": rules}
     beside = _digest_of(family)
-
-    def known_as(evidence: Comparison) -> tuple[str, str]:
-        return verdict_id(rule, evidence, revision, beside), revision
-
     return [
         replace(verdict, detail={**verdict.detail, **shared, **_decision_detail(c, values)})
         for i, c in enumerate(family)
-        for verdict in [_with_blocked_ranges(rule, _verdict(rule, c, adjusted.get(i), rate, known_as(c)), acts_from)]
+        for verdict in [
+            _with_blocked_ranges(rule, _verdict(rule, c, adjusted.get(i), rate, revision, beside), acts_from)
+        ]
     ]
 
 
@@ -97,19 +95,12 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     checks += (DecisionCheck("could_be_seen", evidence.adequate),)
     if not evidence.adequate:
         return VerdictDecision("not_evaluated", Reason.TOO_FEW_ROWS, checks)
-    if not beyond.passed:
-        return _not_beyond(evidence, checks)
-    reason = Reason.NOT_SIGNIFICANT_IN_FAMILY if streak.passed else Reason.STREAK_INCOMPLETE
-    return VerdictDecision("unconfirmed", reason, checks)
-
-
-def _not_beyond(evidence: Comparison, checks: tuple[DecisionCheck, ...]) -> VerdictDecision:
-    """The decision where all windows together are within the threshold: is the newest of several as well?"""
-    if evidence.is_within:
+    if evidence.is_within and not beyond.passed:
         return VerdictDecision("ok", Reason.WITHIN_THRESHOLD, checks)
-    # one that was good, or wrong the other way, does not make a bad window a good one
-    newest = DecisionCheck("newest_within", False)
-    return VerdictDecision("unconfirmed", Reason.STREAK_INCOMPLETE, (*checks, newest))
+    # all windows together are within, the newest is not: a window that was wrong the other way makes no bad one good
+    newest = () if beyond.passed else (DecisionCheck("newest_within", False),)
+    reason = Reason.NOT_SIGNIFICANT_IN_FAMILY if beyond.passed and streak.passed else Reason.STREAK_INCOMPLETE
+    return VerdictDecision("unconfirmed", reason, (*checks, *newest))
 
 
 def _plain(rule: Rule, evidence: Comparison, threshold_checks: tuple[DecisionCheck, ...]) -> VerdictDecision:
@@ -192,7 +183,7 @@ def _digest_of(family: Sequence[Comparison]) -> str:
 
 
 def _verdict(
-    rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float, known_as: tuple[str, str]
+    rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float, revision: str, beside: str
 ) -> Verdict:
     found = decision_of(rule, evidence, p_adjusted, rate)
     checks = [[check.name, check.passed] for check in found.checks]
@@ -205,9 +196,9 @@ def _verdict(
     detail = {**segment, **evidence.detail, **how, **out_of_reach, "condition": rule.condition, "checks": checks}
     numbers: dict[str, Any] = {each.name: getattr(evidence, each.name) for each in fields(RuleNumbers)}
     return Verdict(
-        id=known_as[0], rule=rule.id, subject=evidence.subject, window=evidence.window,
+        id=verdict_id(rule, evidence, revision, beside), rule=rule.id, subject=evidence.subject, window=evidence.window,
         metric=rule.measure, where=rule.where, outcome=found.outcome, reason=found.reason, severity=rule.severity,
-        threshold=rule.threshold, p_adjusted=p_adjusted, rules_revision=known_as[1],
+        threshold=rule.threshold, p_adjusted=p_adjusted, rules_revision=revision,
         actions=rule.actions if found.outcome == "breach" else (),
         **{**numbers, "detectable": shown, "detail": detail},
     )  # fmt: skip

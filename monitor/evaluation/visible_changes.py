@@ -18,7 +18,7 @@ from monitor.config.rule_sources import beside_wrong_truths, can_judge
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, Floats
 from monitor.core.records import Subject, Window
-from monitor.evaluation.data import DAYS_POOLED, ByLabel, RuleInput, rows_of
+from monitor.evaluation.data import DAYS_POOLED, ByLabel, RuleInput, pooled_at_most, rows_of
 from monitor.evaluation.estimates import other_binning
 from monitor.evaluation.row_comparisons import cost_parameters
 from monitor.evaluation.rule_metrics import RuleSample, beyond_alone, with_detectability
@@ -60,12 +60,7 @@ class Visible:
 
     def within(self, evaluation: EvaluationConfig) -> bool:
         """Whether the rule is evaluated with at most as many windows as it may pool."""
-        return self.windows is not None and self.windows <= pooled_at_most(self.rule, evaluation)
-
-
-def pooled_at_most(rule: Rule, evaluation: EvaluationConfig) -> int:
-    """The most windows that a rule may pool."""
-    return evaluation.pool_weeks if rule.schedule == "weekly" else DAYS_POOLED
+        return self.windows is not None and self.windows <= pooled_at_most(self.rule.schedule, evaluation)
 
 
 def visible_changes(

@@ -129,13 +129,10 @@ def _p_values(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: Evalu
     return {
         segment: part.p_value if part.beyond and part.streak else 1.0
         for segment, part in parts.items()
-        if part.problem is None and part.p_value is not None and _rows_together(part) >= needed
+        if part.problem is None
+        and part.p_value is not None
+        and part.detail.get("together", {"n": part.n})["n"] >= needed
     }
-
-
-def _rows_together(part: Comparison) -> int:
-    together = part.detail.get("together")
-    return part.n if together is None else int(together["n"])
 
 
 def _of_label(
@@ -163,7 +160,10 @@ def _of_label(
         "segments_judged": sum(part.adequate for part in judged.values()),
         "segments_tested": len(p_values),
         "segments_named": [
-            _named_numbers(segment, judged[segment], p_values[segment]) for segment in named_parts[:NAMED]
+            [*segment, part.n, None if value is None else round(value, 6), float(f"{p_values[segment]:.4g}")]
+            for segment in named_parts[:NAMED]
+            for part in [judged[segment]]
+            for value in [part.value if part.change is None else part.change]
         ],
         "segments_found": [list(segment) for segment in named],
     }
@@ -186,9 +186,3 @@ def _leading_segment(judged: Mapping[Segment, Comparison], p_values: Mapping[Seg
         return not part.adequate, part.is_within, p_values.get(segment, 1.0), p_value, -part.n
 
     return min(judged, key=closeness)
-
-
-def _named_numbers(segment: Segment, part: Comparison, p_value: float) -> list[Any]:
-    """The numbers of a named segment: column, value, rows, the judged value or change, p."""
-    measured = part.value if part.change is None else part.change
-    return [*segment, part.n, None if measured is None else round(measured, 6), float(f"{p_value:.4g}")]

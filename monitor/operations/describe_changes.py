@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from monitor.config.model import Config
 from monitor.core.wording import clean
-from monitor.evaluation.visible_changes import Typical, Visible, pooled_at_most, visible_changes
+from monitor.evaluation.data import pooled_at_most
+from monitor.evaluation.visible_changes import Typical, Visible, visible_changes
 from monitor.operations.propose_evaluation import Tuning
 from monitor.operations.starter_files import section_lines
 
@@ -109,7 +110,7 @@ def _unseen(config: Config, found: Sequence[Visible]) -> Iterator[str]:
             needed, weeks, text = config.baseline.min_pairs, config.baseline.weeks, _which(baseless, of_rule)
             yield f"{rule.id}: no baseline can be pinned for {text}: fewer than {needed:,} pairs in {weeks} weeks"
         if seldom:
-            pooled, most = pooled_at_most(rule, config.evaluation), max(each.rows for each in seldom)
+            pooled, most = pooled_at_most(rule.schedule, config.evaluation), max(each.rows for each in seldom)
             rows = f"{most:,.0f} rows a {unit} or fewer" if most >= 1 else f"less than 1 row a {unit}"
             yield (
                 f"{rule.id}: for {_which(seldom, of_rule)}, having {rows} that the rule is about, a small change "
