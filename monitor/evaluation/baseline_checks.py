@@ -112,21 +112,6 @@ _WHERE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The size from which a change is reported: of the ECE, and of the KS distance of scores."""
-
-    ece: float = ECE_CHANGE
-    scores: float = SCORE_SHIFT
-
-    @classmethod
-    def of(cls, config: Config) -> Limits:
-        """The thresholds of the most sensitive rule of each kind, or else the defaults."""
-        rises = [r.threshold for r in config.rules if r.metric == "ece" and r.condition == "increase"]
-        shifts = [r.threshold for r in config.rules if r.test == "ks"]
-        return cls(min(rises, default=ECE_CHANGE), min(shifts, default=SCORE_SHIFT))
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Pair:
     """Two samples of one subject: earlier and later."""
@@ -139,8 +124,15 @@ class _Pair:
     versions: tuple[str, str]
 
 
-def concerns(spans: Sequence[SpanSeen], limits: Limits, evaluation: EvaluationConfig) -> list[Concern]:
-    """Every change that is significant over all labels, and large, by subject."""
+def concerns(spans: Sequence[SpanSeen], config: Config) -> list[Concern]:
+    """Every change that is significant over all labels, and large, by subject.
+
+    It is large beyond the threshold of the most sensitive rule on such changes, or else by default.
+    """
+    evaluation = config.evaluation
+    rises = [rule.threshold for rule in config.rules if rule.metric == "ece" and rule.condition == "increase"]
+    of_ece = min(rises, default=ECE_CHANGE)
+    of_scores = min((rule.threshold for rule in config.rules if rule.test == "ks"), default=SCORE_SHIFT)
     pairs = [pair for span in spans for pair in _pairs(span) if _enough(pair.then) and _enough(pair.now)]
     shifts = [ks(pair.now, pair.then) for pair in pairs]
     tables = [_tables(pair, evaluation) for pair in pairs]
@@ -152,22 +144,22 @@ def concerns(spans: Sequence[SpanSeen], limits: Limits, evaluation: EvaluationCo
     for place, pair in enumerate(pairs):
         p_scores, p_ece = adjusted[place], adjusted[place + len(pairs)]
         size = shifts[place].statistic or 0.0
-        if p_scores < rate and size > limits.scores:
+        if p_scores < rate and size > of_scores:
             found.append(_concern(pair, "scores", size, p_scores, evaluation))
         change = _change(*tables[place]) if p_ece < rate else 0.0
-        if abs(change) > limits.ece:
+        if abs(change) > of_ece:
             found.append(_concern(pair, "calibration", change, p_ece, evaluation))
     named = {concern.subject for concern in found if concern.what == "calibration"}
-    return [*found, *_single_weeks([span for span in spans if span.subject not in named], limits, evaluation)]
+    return [*found, *_single_weeks([span for span in spans if span.subject not in named], of_ece, evaluation)]
 
 
-def _single_weeks(spans: Sequence[SpanSeen], limits: Limits, evaluation: EvaluationConfig) -> Iterator[Concern]:
+def _single_weeks(spans: Sequence[SpanSeen], limit: float, evaluation: EvaluationConfig) -> Iterator[Concern]:
     """The weeks of each span in which the ECE is higher than in its others: a family of their own."""
     pairs = [pair for span in spans for pair in _weeks(span) if _enough(pair.then) and _enough(pair.now)]
     tables = [_tables(pair, evaluation) for pair in pairs]
     for pair, both, p_adjusted in zip(pairs, tables, adjust(ece_increase_ps(tables), 1), strict=True):
         change = _change(*both) if p_adjusted < evaluation.false_discovery_rate else 0.0
-        if change > limits.ece:
+        if change > limit:
             yield _concern(pair, "calibration", change, p_adjusted, evaluation)
 
 

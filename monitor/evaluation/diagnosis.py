@@ -129,7 +129,10 @@ def _not_told(found: Diagnosis, verdicts: Sequence[Verdict], facts: LabelFacts) 
     """The diagnosis with its reason. A trouble that goes on keeps its name and its beginning."""
     reasons = {_reason_of(verdict, facts) for verdict in verdicts} or {NotTold.SOURCE_NOT_READ}
     reason = min(reasons, key=list(NotTold).index)
-    notes = replace(found.notes, weeks=_weeks_needed(verdicts)) if reason is NotTold.TOO_FEW_ROWS else found.notes
+    notes = found.notes
+    if reason is NotTold.TOO_FEW_ROWS:  # windows like these that are enough for the rule that needs fewest
+        weeks = [weeks for weeks in map(_windows_for, verdicts) if weeks is not None]
+        notes = replace(notes, weeks=min(weeks, default=None))
     if reason is NotTold.NO_ROWS:
         last, usual = facts.last_rows()
         notes = replace(found.notes, last_rows=last, usual_rows=usual, renamed_to=facts.renamed_to)
@@ -147,11 +150,6 @@ def _reason_of(verdict: Verdict, facts: LabelFacts) -> NotTold:
     if verdict.reason is Reason.NO_ROWS and verdict.where != "all" and (verdict.n or facts.unchecked):
         return NotTold.NO_TRUTH_WHERE_IT_ACTS
     return _NOT_TOLD.get(verdict.reason, NotTold.SOURCE_NOT_READ)
-
-
-def _weeks_needed(verdicts: Sequence[Verdict]) -> int | None:
-    """How many windows like these would be enough rows for the rule that needs fewest; None if that is not known."""
-    return min((weeks for weeks in map(_windows_for, verdicts) if weeks is not None), default=None)
 
 
 def _windows_for(verdict: Verdict) -> int | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import log
 from statistics import median
@@ -58,14 +58,16 @@ class LabelFacts:
         if self.label is None:
             names = {label for each in windows for label in each.labels if label is not None}
             labels = [*sorted(names)] or labels
-        return [part for label in labels for part in self._acted(label, windows)]
-
-    def _acted(self, label: str | None, windows: Sequence[PastWindow]) -> Iterator[tuple[Window, Promise, float]]:
-        kept = [(each.window, each.labels.get(label, {})) for each in windows]
-        where: Where = next((where for where in ACTS if any(where in promises for _, promises in kept)), "all")
-        for window, promises in kept:
-            if where in promises:
-                yield window, promises[where], self.time_on.get((label, window.name), 0.0)
+        found = []
+        for label in labels:
+            kept = [(each.window, each.labels.get(label, {})) for each in windows]
+            where: Where = next((where for where in ACTS if any(where in promises for _, promises in kept)), "all")
+            found += [
+                (window, promises[where], self.time_on.get((label, window.name), 0.0))
+                for window, promises in kept
+                if where in promises
+            ]
+        return found
 
     def last_rows(self) -> tuple[str, int | None]:
         """The newest weekly window in which the label had rows ("": none), and how many it usually has."""
@@ -99,7 +101,8 @@ def renamed_to(label: str, windows: Sequence[PastWindow]) -> str:
         return ""
     known = {name for each in windows[:last] for name in each.labels}
     arrived = {name for each in windows[last : last + 2] for name in each.labels if name is not None} - known
-    then = _typical([_measures(windows[place], label) for place in places[-BEFORE:]])
+    rows, shares, scores = zip(*(_measures(windows[place], label) for place in places[-BEFORE:]), strict=True)
+    then = round(median(rows)), median(shares), median(scores)
     found = {name: now for name in arrived if (now := _newest(windows, name)) and _are_alike(then, now)}
     return min(sorted(found), key=lambda name: abs(log(found[name][1] / then[1])), default="")
 
@@ -109,11 +112,6 @@ def _measures(window: PastWindow, label: str) -> Measures:
     every = sum(of["all"].rows for name, of in window.labels.items() if name is not None)
     own = window.labels[label]["all"]
     return own.rows, own.rows / every, own.promised
-
-
-def _typical(measures: Sequence[Measures]) -> Measures:
-    rows, shares, scores = zip(*measures, strict=True)
-    return round(median(rows)), median(shares), median(scores)
 
 
 def _newest(windows: Sequence[PastWindow], label: str) -> Measures | None:

@@ -47,11 +47,14 @@ def with_trouble(found: Diagnosis, problem: LabelProblem, lead: Verdict, facts: 
     margin = min(lead.threshold, LARGEST_MARGIN)
     of_label = _since(evidence, (), lead, facts)
     segments = troubled_segments(evidence, margin, _near(evidence, of_label))
-    since = _never_later(_since(evidence, segments[:1], lead, facts) if segments else of_label, episode)
+    since = _since(evidence, segments[:1], lead, facts) if segments else of_label
+    told = episode.last if episode else None
+    # the beginning as it was told before, unless the trouble surely began earlier
+    if told and told.since and days_of(since.high)[1] >= days_of(told.since.window)[0]:
+        since = told.since
     named = segments[0].segment if segments else None
     windows = facts.windows.get(lead.window.schedule, ())
     cause = likely_cause(facts.label, evidence, history, since, named, windows, facts.annotations)
-    told = episode.last if episode else None
     if cause is None and told and told.since == since and told.cause and told.cause.kind == "version":
         cause = told.cause  # it came then, though a later version may have taken the rows that it could be compared by
     shown = replace(
@@ -125,12 +128,6 @@ def _measured(evidence: WeeklyEvidence, lead: Verdict, facts: LabelFacts) -> tup
     return (None, [replace(each, value=-each.value) for each in known] if falls else known) if known else None
 
 
-def _never_later(since: Since, episode: Episode | None) -> Since:
-    """The beginning as it was told before, unless the trouble surely began earlier."""
-    told = episode.last.since if episode else None
-    return since if told is None or days_of(since.high)[1] < days_of(told.window)[0] else told
-
-
 # --- what it costs, and what to do
 
 
@@ -201,14 +198,15 @@ def next_step(
     if problem is LabelProblem.SHIFTED:
         return NextStep("pin_again")
     recalibrated = recalibration(counts, evaluation, rng) if problem in OF_SCORES and counts else None
-    if recalibrated is not None and _mends(recalibrated):
+    if (
+        recalibrated is not None
+        and recalibrated.after is not None
+        and recalibrated.before is not None
+        and recalibrated.after <= FALLS_SHORT * recalibrated.before
+    ):
         return recalibrated
     higher = higher_score(counts, target) if problem is not LabelProblem.MISSES else None
     return higher or recalibrated or NextStep("retrain")
-
-
-def _mends(advice: NextStep) -> bool:
-    return advice.after is not None and advice.before is not None and advice.after <= FALLS_SHORT * advice.before
 
 
 def recalibration(counts: Sequence[Counts], evaluation: EvaluationConfig, rng: np.random.Generator) -> NextStep | None:

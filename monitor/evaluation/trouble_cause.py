@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 
@@ -269,9 +269,5 @@ def _annotation(
     length = window.end - window.start
     near = [note for note in annotations if window.start - NEAR * length <= note.at < window.end]
     if near and _comes_with(around, around.at):
-        nearest = min(near, key=lambda note: _distance(note.at, window.start, window.end))
+        nearest = min(near, key=lambda note: max(window.start - note.at, note.at - window.end, timedelta()))
         yield LikelyCause("annotation", nearest.text, f"{nearest.at:%Y-%m-%d}")
-
-
-def _distance(moment: datetime, start: datetime, end: datetime) -> timedelta:
-    return max(start - moment, moment - end, timedelta())

@@ -121,12 +121,17 @@ def _of_rule(
     visible: dict[str | None, tuple[int, RuleSample]] = {}
     for count in _counts_of_windows(rule):
         remaining = {label: counts for label, counts in judged.items() if label not in visible}
-        samples = [
-            _sample(
-                rule, Subject(name, label), scaled(counts, count / windows), baselines[label], config, typical, rate
+        inputs = [
+            RuleInput(
+                Subject(name, label),
+                typical.window,
+                (scaled(counts, count / windows),),
+                baselines[label],
+                parameters=cost_parameters(source, label) if rule.measure in cost.ON_GROUPS else (),
             )
             for label, counts in remaining.items()
         ]
+        samples = [RuleSample(rule, each, config.evaluation, rate=rate) for each in inputs]
         enough = [sample for sample in samples if sample.enough and sample.counts.w.any()]
         for sample in with_detectability(enough):
             if sample.adequate and (sample.detectable or 0.0) <= see:
@@ -135,35 +140,17 @@ def _of_rule(
         rows = rows_of(rule, typical.labels[label]).rows / windows
         if label in visible:
             count, sample = visible[label]
-            yield Visible(rule, Subject(name, label), rows, count, sample.detectable, "", _is_out_of_reach(sample))
+            # no truth can be beyond the threshold, as verdicts decide it; a distance of 0 also means that all are
+            unreachable = sample.detectable == 0 and not beyond_alone([sample])[0]["beyond"]
+            yield Visible(rule, Subject(name, label), rows, count, sample.detectable, "", unreachable)
         else:
             yield Visible(rule, Subject(name, label), rows, None, lacks="rows" if label in judged else "baseline")
-
-
-def _is_out_of_reach(sample: RuleSample) -> bool:
-    """Whether no truth can be beyond the threshold, as verdicts decide it; a distance of 0 also means that all are."""
-    return sample.detectable == 0 and not beyond_alone([sample])[0]["beyond"]
 
 
 def _counts_of_windows(rule: Rule) -> Sequence[int]:
     """The numbers of windows to try; a rule that asks for several in a row needs at least as many."""
     most = LADDER[-1] if rule.schedule == "weekly" else DAYS_POOLED
     return [count for count in LADDER if count <= most and count >= rule.for_windows]
-
-
-def _sample(
-    rule: Rule,
-    subject: Subject,
-    counts: Counts,
-    baseline: Baseline | None,
-    config: Config,
-    typical: Typical,
-    rate: float,
-) -> RuleSample:
-    source = config.sources[subject.source]
-    parameters = cost_parameters(source, subject.label) if rule.measure in cost.ON_GROUPS else ()
-    given = RuleInput(subject, typical.window, (counts,), baseline, parameters=parameters)
-    return RuleSample(rule, given, config.evaluation, rate=rate)
 
 
 def scaled(counts: Counts, share: float) -> Counts:

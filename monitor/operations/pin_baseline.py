@@ -15,7 +15,7 @@ from monitor.core.baseline import Baseline, PinRefusal, edges_of, population_edg
 from monitor.core.counts import Counts, SegmentCounts, bin_counts, pool
 from monitor.core.promises import Segment
 from monitor.core.records import SCHEDULES, Interval, Subject, Window
-from monitor.evaluation.baseline_checks import AROUND, Between, Concern, Limits, SpanSeen, WeekSeen, concerns
+from monitor.evaluation.baseline_checks import AROUND, Between, Concern, SpanSeen, WeekSeen, concerns
 from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.estimates import ece_of, generator
 from monitor.evaluation.week_spread import compared_by, spreads_of
@@ -137,7 +137,7 @@ def pin(
     least = min_pairs or monitor.config.baseline.min_pairs
     checked = [(span, refusal(span.subject.source, span.subject.label, _pooled(span), least)) for span in spans]
     usable = [span for span, refused in checked if refused is None]
-    against = [*rejected, *concerns(usable, Limits.of(monitor.config), monitor.config.evaluation)]
+    against = [*rejected, *concerns(usable, monitor.config)]
     refuses = only_look or (not anyway and any(concern.is_inside for concern in against))
     kept = [] if refuses else usable
     at, troubled = monitor.clock(), {concern.subject for concern in against if concern.is_inside}

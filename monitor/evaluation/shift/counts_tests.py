@@ -224,52 +224,40 @@ def source_shifts(
         for test, effect in score_tests(now, then).items():
             subject, rows = Subject(source, label), (now.rows, then.rows)
             results.append(shift_result(subject, window, test, "score", effect=effect, rows=rows))
-    return [*results, *_mixes(Subject(source, None), window, *_mix_of(labels, baselines))]
+    return [*results, *_mixes(Subject(source, None), window, labels, baselines)]
 
 
-Mix = tuple[Mapping[str, Counts], Mapping[str, Counts], tuple[Counts, Counts] | None]
-"""The counts of labels now and then; with those of the whole source if they say what other labels have."""
+def _mixes(
+    subject: Subject, window: Window, labels: Mapping[str | None, Counts], baselines: Mapping[str | None, Baseline]
+) -> Iterator[ShiftResult]:
+    """The tests of the label mix: of the predicted labels, and of the true ones where they are known.
 
-
-def _mix_of(labels: Mapping[str | None, Counts], baselines: Mapping[str | None, Baseline]) -> Mix:
-    """The labels that have a baseline, those that are gone included; all others are what the source has besides.
-
-    Where labels and the source as a whole were pinned over different weeks, only labels that are on both sides.
+    It is of the labels that have a baseline, those that are gone included; all others are what the source has besides.
+    Where labels and the source as a whole were pinned over different weeks, only of labels that are on both sides.
     """
     pinned = {label: baseline for label, baseline in baselines.items() if label is not None}
-    whole_then, whole_now = baselines.get(None), labels.get(None)
-    there = {label: baseline for label, baseline in pinned.items() if label in labels}
-    alike = whole_then is not None and all(_of_the_same_weeks(each, whole_then) for each in there.values())
-    if whole_then is None or whole_now is None or not alike:
-        return {label: labels[label] for label in there}, {label: each.counts for label, each in there.items()}, None
-    known = {label: each.counts for label, each in pinned.items() if _of_the_same_weeks(each, whole_then)}
-    return {label: labels[label] for label in known if label in labels}, known, (whole_now, whole_then.counts)
+    then = {label: baseline.counts for label, baseline in pinned.items() if label in labels}
+    now, whole, every = {label: labels[label] for label in then}, baselines.get(None), labels.get(None)
+    both: tuple[Counts, Counts] | None = None
+    if whole is not None and every is not None and all(_of_the_same_weeks(pinned[label], whole) for label in then):
+        then = {label: each.counts for label, each in pinned.items() if _of_the_same_weeks(each, whole)}
+        now, both = {label: labels[label] for label in then if label in labels}, (every, whole.counts)
+    if not then:
+        return
+    of_all = [side.values() for side in (now, then)] if both is None else [[counts] for counts in both]
+    predicted = [sum(counts.where("predicted").rows for counts in side) for side in of_all]
+    effect = chi_square(now, then, whole=both)
+    yield shift_result(subject, window, "chi_square", "label", effect=effect, rows=(predicted[0], predicted[1]))
+    if _knows_truth(now) and _knows_truth(then):
+        true = [round(sum(float(_true(counts, counts.n).sum()) for counts in side)) for side in of_all]
+        effect = chi_square(now, then, of="actual", whole=both)
+        yield shift_result(subject, window, "chi_square", "actual", effect=effect, rows=(true[0], true[1]))
 
 
 def _of_the_same_weeks(one: Baseline, other: Baseline) -> bool:
     """Whether two references are of the same time; of the weeks before, a label may have rows in some only."""
     rolling = one.version == other.version == ROLLING
     return rolling or (one.start, one.end) == (other.start, other.end)
-
-
-def _mixes(
-    whole: Subject,
-    window: Window,
-    now: Mapping[str, Counts],
-    then: Mapping[str, Counts],
-    both: tuple[Counts, Counts] | None,
-) -> Iterator[ShiftResult]:
-    """The tests of the label mix: of the predicted labels, and of the true ones where they are known."""
-    if not then:
-        return
-    of_all = [side.values() for side in (now, then)] if both is None else [[counts] for counts in both]
-    predicted = [sum(counts.where("predicted").rows for counts in side) for side in of_all]
-    effect = chi_square(now, then, whole=both)
-    yield shift_result(whole, window, "chi_square", "label", effect=effect, rows=(predicted[0], predicted[1]))
-    if _knows_truth(now) and _knows_truth(then):
-        true = [round(sum(float(_true(counts, counts.n).sum()) for counts in side)) for side in of_all]
-        effect = chi_square(now, then, of="actual", whole=both)
-        yield shift_result(whole, window, "chi_square", "actual", effect=effect, rows=(true[0], true[1]))
 
 
 def shift_result(

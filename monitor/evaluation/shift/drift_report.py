@@ -101,7 +101,9 @@ def _prepared(name: str, now: pd.Series[Any], then: pd.Series[Any]) -> _Column:
 
     kind = _kind(pd.concat([now, then], ignore_index=True))
     if kind == "numerical":
-        now, then = (_finite(values) for values in (now, then))
+        # infinite numbers, and those whose squares no sum of doubles holds, count as missing
+        known = (each.astype("Float64") if each.dtype == object else each for each in (now, then))
+        now, then = (each.where(each.abs() < LARGEST) for each in (each.astype(float) for each in known))
     else:
         present = (values.astype(object).where(values.notna(), None) for values in (now, then))
         now, then = (values.map(str, na_action="ignore") for values in present)
@@ -120,12 +122,6 @@ def _kind(values: pd.Series[Any]) -> Kind:
         return "categorical"
     numbers = present.map(lambda value: isinstance(value, int | float | Decimal) and not isinstance(value, bool))
     return "numerical" if len(present) and bool(numbers.all()) else "categorical"
-
-
-def _finite(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Numbers as floats; infinite ones, and those whose squares no sum of doubles holds, count as missing."""
-    numbers = values.astype("Float64").astype(float) if values.dtype == object else values.astype(float)
-    return numbers.where(numbers.abs() < LARGEST)
 
 
 def _problem(kind: Kind, now: pd.Series[Any], then: pd.Series[Any]) -> str | None:

@@ -28,10 +28,13 @@ def column_tests(now: pd.Series[Any], then: pd.Series[Any], kind: Kind) -> list[
     if kind == "numerical":
         values = now.dropna().to_numpy(dtype=float), then.dropna().to_numpy(dtype=float)
         found = scipy.stats.ks_2samp(*values, method="asymp")
-        table = _deciles(*values)
+        inner = np.unique(np.quantile(values[1], np.linspace(0, 1, PSI_BINS + 1)[1:-1]))  # the reference's deciles
+        places = [np.searchsorted(inner, side, side="left") for side in values]
+        table = np.array([np.bincount(each, minlength=len(inner) + 1) for each in places], dtype=float)
         own = [("ks", Effect(float(found.statistic), float(found.pvalue))), ("wasserstein", _wasserstein(*values))]
     else:
-        table = _categories(now.dropna(), then.dropna())
+        names, sides = values_of(now, then), (now.value_counts(), then.value_counts())
+        table = np.array([[side.get(name, 0) for name in names] for side in sides], dtype=float)
         own = [("chi_square", chi_square(table))]
     of_table = [("psi", Effect(stability_index(table), None)), ("jensen_shannon", Effect(*jensen_shannon(table)))]
     return [own[0], of_table[0], *own[1:], of_table[1]]
@@ -46,22 +49,9 @@ def _wasserstein(now: Floats, then: Floats) -> Effect:
     return Effect(distance / max(float(np.std(then)), LEAST_DEVIATION), p_value)
 
 
-def _deciles(now: Floats, then: Floats) -> Floats:
-    """How many values of each side lie in each decile of the reference, shape (2, bins)."""
-    inner = np.unique(np.quantile(then, np.linspace(0, 1, PSI_BINS + 1)[1:-1]))
-    sides = [np.bincount(np.searchsorted(inner, side, side="left"), minlength=len(inner) + 1) for side in (now, then)]
-    return np.array(sides, dtype=float)
-
-
 def values_of(now: pd.Series[Any], then: pd.Series[Any]) -> list[Any]:
     """The distinct values of both, sorted; missing ones are left out."""
     return sorted({*now.dropna().unique(), *then.dropna().unique()})
-
-
-def _categories(now: pd.Series[Any], then: pd.Series[Any]) -> Floats:
-    """How often each side has each value, shape (2, values)."""
-    names, sides = values_of(now, then), (now.value_counts(), then.value_counts())
-    return np.array([[side.get(name, 0) for name in names] for side in sides], dtype=float)
 
 
 def chi_square(table: Floats) -> Effect:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
-from monitor.config.model import EvaluationConfig
+from monitor.config.load import load_config
 from monitor.core import windows
 from monitor.core.counts import counts_from_rows
 from monitor.core.records import Subject
-from monitor.evaluation.baseline_checks import Between, Concern, Limits, SpanSeen, WeekSeen, concerns
+from monitor.evaluation.baseline_checks import Between, Concern, SpanSeen, WeekSeen, concerns
 
 ZONE = ZoneInfo("UTC")
 LAST = windows.containing("weekly", datetime(2026, 11, 16, tzinfo=UTC), ZONE)
 ROWS = 2_000
+CONFIG = load_config(Path(__file__).parents[3] / "alerts.yaml").model_copy(update={"rules": ()})
 
 
 def found(gaps: list[float], spread: list[float]) -> list[Concern]:
@@ -27,7 +29,10 @@ def found(gaps: list[float], spread: list[float]) -> list[Concern]:
     for window, gap, wide in zip(spans, gaps, spread, strict=True):
         score = np.round(0.6 + wide * rng.uniform(-0.3, 0.3, ROWS), 2)
         weeks.append(WeekSeen(window, counts_from_rows(score, (rng.random(ROWS) < score - gap).astype(float))))
-    return concerns([SpanSeen(Subject("tickets", "billing"), weeks)], Limits(), EvaluationConfig())
+    return concerns(
+        [SpanSeen(Subject("tickets", "billing"), weeks)],
+        CONFIG,
+    )
 
 
 def test_the_size_is_that_of_the_change_from_the_named_week_on() -> None:
