@@ -43,7 +43,6 @@ from monitor.inference.detectability import (
 )
 from monitor.inference.gaps import stack
 from monitor.inference.intervals import breaching_bins
-from monitor.inference.maximum import largest_gap
 from monitor.inference.memory import kept_with
 from monitor.inference.registered import largest_allowed as level_allowed
 from monitor.metrics.definition import MetricSpec
@@ -424,7 +423,8 @@ def _mces(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict
     results = intervals_of_mce([(sample.merged[side],) for sample in samples], samples[0].evaluation.confidence)
     found = []
     for sample, result in zip(samples, results, strict=True):
-        textbook = largest_gap(stack([sample.tables[side]])) if result.interval.value is not None else None
+        gaps = np.abs(stack([sample.tables[side]]).gap[0])
+        textbook = float(gaps.max(initial=0.0)) if result.interval.value is not None else None
         worst = worst_bin(result) if sample.rule.value == "debiased" else _textbook_worst(sample.tables[side])
         found.append((replace(result.interval, plug_in=textbook), worst))
     return found

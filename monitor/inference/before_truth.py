@@ -203,16 +203,6 @@ class Expectation:
         """The variance of the mean outcome that comes from the map."""
         return float((self._in_bins**2 * self.variance).sum()) / self.rows**2
 
-    def error_of_share(self, way: Floats | float) -> float:
-        """The variance of the mean outcome that comes from the share of true items; ``way`` turns outcomes, (K,)."""
-        return float((self.n * way * self.by.shared[self.key]).sum() / self.rows) ** 2
-
-    @property
-    def error_of_truth(self) -> float:
-        """The variance of the mean outcome of these rows if the map were exact."""
-        noise = float((self._in_bins * self.by.rate * (1 - self.by.rate)).sum())
-        return self.by.design_effect * noise / self.rows**2
-
     def independent_rows(self, way: Floats | float = 1.0) -> float:
         """The number of independent rows whose hit rate, at the mean chance, would have the same variance.
 
@@ -220,7 +210,10 @@ class Expectation:
         """
         chance = self.by.rate[self.key]
         rate = self.mean(np.where(np.asarray(way) > 0, chance, 1 - chance)) or 0.0
-        variance = self.error_of_map + self.error_of_truth + self.error_of_share(way)
+        # of the map, of the truths to come if the map were exact, and of the share of true items
+        noise = float((self._in_bins * self.by.rate * (1 - self.by.rate)).sum())
+        of_share = float((self.n * way * self.by.shared[self.key]).sum() / self.rows) ** 2
+        variance = self.error_of_map + self.by.design_effect * noise / self.rows**2 + of_share
         return rate * (1 - rate) / variance if variance > 0 else float(self.rows)
 
 

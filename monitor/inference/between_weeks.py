@@ -24,7 +24,7 @@ from typing import TypeVar
 import numpy as np
 from scipy.special import chdtri, ndtr, ndtri, stdtr, stdtrit
 
-from monitor.core.counts import BinCounts, Floats
+from monitor.core.counts import BinCounts
 from monitor.core.records import WeekSpread
 
 K = TypeVar("K", bound=Hashable)
@@ -52,11 +52,8 @@ def spread_of(values: Sequence[float], variances: Sequence[float], rows: Sequenc
         return None
     mean = float((n * x).sum() / n.sum())
     statistic = float((n * (x - mean) ** 2).sum() / unit)
-    return WeekSpread(round(statistic, 9), len(values) - 1.0, _rows_between(n), len(values))
-
-
-def _rows_between(n: Floats) -> float:
-    return float(n.sum() - (n * n).sum() / n.sum())
+    between = float(n.sum() - (n * n).sum() / n.sum())
+    return WeekSpread(round(statistic, 9), len(values) - 1.0, between, len(values))
 
 
 def spread_of_gaps(weeks: Sequence[BinCounts]) -> WeekSpread | None:

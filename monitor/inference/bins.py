@@ -55,7 +55,9 @@ def align(window: Counts, baseline: Counts, edges: Sequence[int], bins: int) -> 
     moved_share = _share(now, moved)
     if moved_share <= MOVED_SHARE:
         return Aligned(now, then, rebinned=False, comparable=1.0, moved_share=moved_share, usable=True)
-    shared = _mixture_edges(window, baseline, bins)
+    # each window is repeated as often as the other has rows
+    pairs = ((window, baseline), (baseline, window))
+    shared = equal_frequency_edges(pool([replace(one, n=one.n * max(other.rows, 1)) for one, other in pairs]), bins)
     now, then = binned(window, shared), binned(baseline, shared)
     kept = then.n >= np.maximum(MIN_ROWS, MIN_RATIO * now.n)
     comparable = _share(now, kept)
@@ -75,14 +77,6 @@ def binned(counts: Counts, edges: Sequence[int]) -> BinCounts:
 def _share(table: BinCounts, chosen: Bools) -> float:
     rows = int(table.n.sum())
     return int(table.n[chosen].sum()) / rows if rows else 0.0
-
-
-def _mixture_edges(window: Counts, baseline: Counts, bins: int) -> tuple[int, ...]:
-    """Equal-frequency edges of (F0 + F1) / 2: each window is repeated as often as the other has rows."""
-    repeated = [
-        replace(part, n=part.n * max(other.rows, 1)) for part, other in ((window, baseline), (baseline, window))
-    ]
-    return equal_frequency_edges(pool(repeated), bins)
 
 
 def _emptied(table: BinCounts, chosen: Bools) -> BinCounts:

@@ -234,13 +234,15 @@ def ece_level_ps(tables: Sequence[BinCounts], threshold: float, *, side: Side = 
     >>> ece_level_ps([off], 0.1)[0] < 0.001, ece_level_ps([off], 0.3)[0] > 0.999
     (True, True)
     """
-    p_values = _ece_above if side == "above" else _ece_below
-    return of_filled(tables, lambda with_rows, _: p_values(stack(with_rows), threshold), 1.0)
 
+    def p_values(with_rows: Sequence[BinCounts], _: Sequence[int]) -> Floats:
+        stacked = stack(with_rows)
+        if side == "below":
+            return _ece_below(stacked, threshold)
+        at, tie = at_level(stacked, threshold)
+        return tail(stacked.plug_in - tie, at)
 
-def _ece_above(tables: GapTables, threshold: float) -> Floats:
-    at, tie = at_level(tables, threshold)
-    return tail(tables.plug_in - tie, at)
+    return of_filled(tables, p_values, 1.0)
 
 
 def at_level(tables: GapTables, threshold: float) -> tuple[EceMoments, Floats]:

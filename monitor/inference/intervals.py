@@ -47,7 +47,7 @@ def ece_intervals(
     * ``bootstrap``: hits drawn per bin, ``resamples`` times, under each hypothesis (the default);
     * ``analytic``: the same inversion with an Edgeworth expansion, for very many tables.
 
-    Raises ValueError for another form, or where a generator is missing.
+    Raises ValueError where a generator is missing.
 
     >>> from monitor.core.counts import bin_counts, counts_from_rows
     >>> calm = bin_counts(counts_from_rows([0.2] * 100, [1] * 20 + [0] * 80), (10000,))
@@ -55,8 +55,6 @@ def ece_intervals(
     >>> found.value, found.low, round(found.high, 2)
     (0.0, 0.0, 0.09)
     """
-    if form not in ("bootstrap", "analytic"):
-        raise ValueError(f"form must be bootstrap or analytic, not {form!r}")
     if form != "analytic" and len(rngs) != len(tables):
         raise ValueError(f"one generator a table is needed: {len(tables)} tables, {len(rngs)} generators")
     found = [NOTHING] * len(tables)
@@ -137,7 +135,9 @@ def _batches(tables: Sequence[BinCounts]) -> list[list[int]]:
 
 def _mce(given: Sequence[BinCounts], merged: Sequence[BinCounts], confidence: float) -> list[MceInterval]:
     table = stack(merged)
-    low, high = _lower_limits(table, confidence).max(axis=1), _upper_limits(table, confidence).max(axis=1)
+    ends = clopper_pearson(*_outcomes(table), (1 - confidence) / 2)
+    farthest = np.maximum(*(np.abs(end - table.score) for end in ends))
+    low, high = _lower_limits(table, confidence).max(axis=1), np.where(table.share > 0, farthest, 0.0).max(axis=1)
     value = np.minimum(np.maximum(points(table), low), high)
     size = np.abs(table.gap)
     worst = size.argmax(axis=1)
@@ -157,12 +157,6 @@ def _lower_limits(table: GapTables, confidence: float) -> Floats:
     tail = (1 - confidence) / (2 * np.maximum(filled.sum(axis=1, keepdims=True), 1))
     low, high = clopper_pearson(*_outcomes(table), tail)
     return np.where(filled, np.maximum(0.0, np.maximum(low - score, score - high)), 0.0)
-
-
-def _upper_limits(table: GapTables, confidence: float) -> Floats:
-    """The largest distance of each bin's hit rate from its mean score; (T, M), 0 where empty."""
-    low, high = clopper_pearson(*_outcomes(table), (1 - confidence) / 2)
-    return np.where(table.share > 0, np.maximum(np.abs(low - table.score), np.abs(high - table.score)), 0.0)
 
 
 def _outcomes(table: GapTables) -> tuple[Floats, Floats]:

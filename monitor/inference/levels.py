@@ -235,17 +235,12 @@ def _increase_p(found: Law, frozen: Law, accepted: float) -> float:
         return 0.5  # the other window has no miss: its rows say nothing about the truth
     risen = found.below.minus(frozen.above).below(accepted)
     if isinstance(found, Proportion) and isinstance(frozen, Proportion):
-        pooled = math.sqrt(_unchanged_variance(found, frozen))
-        return max(risen, float(ndtr((frozen.value + accepted - found.value) / pooled)))
+        # if both windows had the same true value (the two pooled)
+        hits = found.share * found.rows + found.share_at(frozen.value) * frozen.rows
+        same = found.offset + found.scale * (hits + 0.5) / (found.rows + frozen.rows + 1)
+        deviation = math.sqrt(sum(law.variance_at(law.share_at(same)) for law in (found, frozen)))
+        return max(risen, float(ndtr((frozen.value + accepted - found.value) / deviation)))
     return risen
-
-
-def _unchanged_variance(found: Proportion, frozen: Proportion) -> float:
-    """Variance of the change if both windows had the same true value (the two pooled)."""
-    rows = found.rows + frozen.rows
-    hits = found.share * found.rows + found.share_at(frozen.value) * frozen.rows
-    same = found.offset + found.scale * (hits + 0.5) / (rows + 1)
-    return sum(law.variance_at(law.share_at(same)) for law in (found, frozen))
 
 
 def _seen_increase(found: Law, frozen: Law, rate: float) -> float:

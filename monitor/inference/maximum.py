@@ -64,11 +64,6 @@ def stays_within(limit: Floats | float, n: Floats, score: Floats, rate: Floats) 
     return np.asarray(1 - strays(limit, n, score, rate))
 
 
-def largest_gap(table: GapTables) -> float:
-    """The plug-in MCE of one table."""
-    return float(np.abs(table.gap[0]).max(initial=0.0))
-
-
 def points(tables: GapTables) -> Floats:
     """The median-unbiased MCE e of each table, shape (T,), all at once; empty bins do not count.
 

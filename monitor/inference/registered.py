@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from monitor.core.counts import SUMS, BinCounts, Counts, bin_counts, counts_from_groups, equal_frequency_edges
+from monitor.core.counts import SUMS, Counts, bin_counts, counts_from_groups, equal_frequency_edges
 from monitor.inference.counts_bootstrap import Spread, drawn_weight, draws, spread_of
 from monitor.inference.sampling import Proportion
 from monitor.metrics import calibration, cost
 from monitor.metrics.definition import MetricSpec
-from monitor.metrics.groups import Core, Groups, groups_of, over
+from monitor.metrics.groups import Groups, groups_of, over
 from monitor.metrics.registry import CONTRACT, METRICS, range_of
 
 RESAMPLES = 400  # a standard error is known to 1 / sqrt(2 x 400) = 3.5%
@@ -59,25 +59,21 @@ def law(metric: str | MetricSpec, counts: Counts) -> Proportion | Spread | None:
     core = cost.ON_GROUPS[name](cost.Costs(*spec.parameters)) if spec.parameters else definition.core
     if core is None:
         raise KeyError(name)
-    value = _value(name, core, counts)
-    if value is None:
+    in_bins = definition.needs == "bins"
+    groups = groups_of(coarse(counts, by_decision=False)) if in_bins else _groups_of(counts)
+    value = float(core(groups)) if len(groups.hit) else math.nan
+    if not math.isfinite(value):
         return None
     least, most = range_of(name)
-    drawn = np.asarray(core(_draws_of(counts, in_bins=METRICS[name].needs == "bins")), dtype=np.float64)
+    drawn = np.asarray(core(_draws_of(counts, in_bins=in_bins)), dtype=np.float64)
     return spread_of(value, drawn, least=least, most=most, bias=_bias(name, counts))
-
-
-def _value(name: str, core: Core, counts: Counts) -> float | None:
-    groups = _bins_of(counts) if METRICS[name].needs == "bins" else _groups_of(counts)
-    value = float(core(groups)) if len(groups.hit) else float("nan")
-    return value if np.isfinite(value) else None
 
 
 def _bias(name: str, counts: Counts) -> float:
     """The bias of the textbook value of a part of the Brier score (Ferro & Fricker 2012); 0 for other metrics."""
     if name not in ("brier_reliability", "brier_resolution"):
         return 0.0
-    bins = _filled_bins(counts)
+    bins = bin_counts(counts, equal_frequency_edges(counts, BINS)).filled()
     share, noise = bins.w / bins.w.sum(), bins.rate * (1 - bins.rate)
     inner = float((share * noise / np.maximum(bins.n_eff - 1, 1.0)).sum())
     if name == "brier_reliability":
@@ -101,17 +97,7 @@ def _draws_of(counts: Counts, *, in_bins: bool) -> Groups:
     return replace(groups, hit_score=hit_score, miss_score=miss_score)
 
 
-@lru_cache(maxsize=8)
-def _bins_of(counts: Counts) -> Groups:
-    return groups_of(coarse(counts, by_decision=False))
-
-
 _groups_of = lru_cache(maxsize=8)(groups_of)
-
-
-@lru_cache(maxsize=8)
-def _filled_bins(counts: Counts) -> BinCounts:
-    return bin_counts(counts, equal_frequency_edges(counts, BINS)).filled()
 
 
 @lru_cache(maxsize=8)

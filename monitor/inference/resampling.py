@@ -91,17 +91,13 @@ def bootstrap_positions(questions: Curves, start: Floats, rng: np.random.Generat
     order = [0, 1, 2, 3] if error[2] >= error[3] else [0, 1, 3, 2]
     for row in order:
         if row == order[3]:
-            bound[row] = _as_far(questions, order[2], float(found[order[2]]), row)
+            # the position with the ECE that the first of both has at its own
+            one, two = each_at(questions, [order[2]]), each_at(questions, [row])
+            reached = realised(one.tables, hypothetical(one.tables, found[order[2] : order[2] + 1], one.uniform))
+            bound[row] = position_of(two.tables, reached, two.uniform)[0]
         is_below = _is_below(each_at(questions, [row]), of_point if row == 1 else resampling)
         found[row] = _search(is_below, float(start[row]), noise, float(bound[row]))
     return found
-
-
-def _as_far(questions: Curves, row: int, position: float, other: int) -> float:
-    """The position of question ``other`` with the ECE that question ``row`` has at ``position``."""
-    one, two = each_at(questions, [row]), each_at(questions, [other])
-    error = realised(one.tables, hypothetical(one.tables, np.array([position]), one.uniform))
-    return float(position_of(two.tables, error, two.uniform)[0])
 
 
 def _is_below(question: Curves, resampling: Resampling) -> Callable[[float], bool]:

@@ -91,8 +91,10 @@ def _by_blocks(
     found: dict[str, Spread | None] = {}
     for statistic in statistics:
         value = statistic.value(*(sums[part][:blocks].sum(axis=0) for part in statistic.sums))
-        of_seen = np.concatenate(again[statistic.name]) if statistic.biased else None
-        bias = 0.0 if value is None or of_seen is None else _bias(value, of_seen)
+        bias = 0.0  # the mean of the draws of the items seen minus the value (Efron & Tibshirani 1993)
+        if value is not None and statistic.biased:
+            of_seen = np.concatenate(again[statistic.name])
+            bias = float(of_seen[np.isfinite(of_seen)].mean()) - value if np.isfinite(of_seen).any() else 0.0
         draws = np.concatenate(drawn[statistic.name])
         least, most = statistic.range_in(rows)
         found[statistic.name] = spread_of(value, draws, least=least, most=most, bias=bias)
@@ -107,12 +109,6 @@ def _append_values(
     totals = {part: np.tensordot(times, sums[part][: times.shape[1]], axes=1) for part in parts}
     for statistic in statistics:
         into[statistic.name].append(statistic.of(*(totals[part] for part in statistic.sums)))
-
-
-def _bias(value: float, drawn: Floats) -> float:
-    """The bias of the value: the mean of the draws of the items seen minus the value (Efron & Tibshirani 1993)."""
-    held = drawn[np.isfinite(drawn)]
-    return float(held.mean()) - value if len(held) else 0.0
 
 
 def take(rows: Rows, index: npt.NDArray[np.intp]) -> Rows:

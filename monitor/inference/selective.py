@@ -107,12 +107,21 @@ def _lowest(steps: _Steps, targets: Floats, confidence: float) -> OperatingPoint
     candidates = _candidates(steps, np.log(tail / STARTS) / np.log(targets))
     if len(candidates) == 0:
         return OperatingPoint(last, confidence, "too_few_rows")
-    found = steps.tails(candidates, targets[candidates]) <= tail / STARTS
-    passed = _passed(found, steps.coverage[candidates])
+    rows, hits = steps.effective[candidates], steps.accuracy[candidates] * steps.effective[candidates]
+    # the chance of at least as many right rows if the accuracy were the target
+    chance = betainc(np.maximum(hits, 1e-12), np.maximum(rows - hits, 0.0) + 1, targets[candidates])
+    passed = _passed(np.where(hits > 0, chance, 1.0) <= tail / STARTS, steps.coverage[candidates])
     if not passed.any():
         return OperatingPoint(last, confidence, "not_shown")
     k = int(candidates[np.flatnonzero(passed)[-1]])
-    return _point(steps, k, len(candidates), float(targets[k]), confidence)
+    target, each = float(targets[k]), 1 - (1 - confidence) / len(candidates)
+    accuracy, coverage = float(steps.accuracy[k]), min(float(steps.coverage[k]), 1.0)
+    low, high = Proportion(accuracy, float(steps.effective[k])).interval(each)
+    coverage_low, coverage_high = Proportion(coverage, float(steps.effective[-1])).interval(each)
+    return OperatingPoint(
+        target, confidence, "met", float(steps.cell[k] / CELLS), int(steps.n[k]),
+        coverage, coverage_low, coverage_high, accuracy, max(low, min(target, accuracy)), high,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,12 +141,6 @@ class _Steps:
         whole = w[-1] if len(w) else 1.0
         effective = w**2 / w2 / cells.design_effect
         return cls(cells.cell[::-1], np.cumsum(cells.n[::-1]), effective, w / whole, np.minimum(wy / w, 1.0))
-
-    def tails(self, at: Ints, target: Floats) -> Floats:
-        """The probability of at least as many right rows if the accuracy were the target; shapes as ``at``."""
-        rows, hits = self.effective[at], self.accuracy[at] * self.effective[at]
-        tails = betainc(np.maximum(hits, 1e-12), np.maximum(rows - hits, 0.0) + 1, target)
-        return np.asarray(np.where(hits > 0, tails, 1.0))
 
 
 def _candidates(steps: _Steps, least: Floats) -> Ints:
@@ -162,14 +165,3 @@ def _passed(alone: Bools, coverage: Floats) -> Bools:
         failed = np.flatnonzero(~alone[start:])
         reached[start : start + failed[0] if len(failed) else len(alone)] = True
     return reached
-
-
-def _point(steps: _Steps, k: int, candidates: int, target: float, confidence: float) -> OperatingPoint:
-    each = 1 - (1 - confidence) / candidates
-    accuracy, coverage = float(steps.accuracy[k]), min(float(steps.coverage[k]), 1.0)
-    low, high = Proportion(accuracy, float(steps.effective[k])).interval(each)
-    coverage_low, coverage_high = Proportion(coverage, float(steps.effective[-1])).interval(each)
-    return OperatingPoint(
-        target, confidence, "met", float(steps.cell[k] / CELLS), int(steps.n[k]),
-        coverage, coverage_low, coverage_high, accuracy, max(low, min(target, accuracy)), high,
-    )  # fmt: skip

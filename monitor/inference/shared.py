@@ -76,17 +76,6 @@ class SharedNoise:
         return np.asarray(np.maximum(self.tables.plug_in, centre - spread))
 
 
-def design_effects(tables: Sequence[BinCounts]) -> Floats:
-    """The design effect behind each table's effective rows, shape (T,).
-
-    >>> from monitor.core.counts import bin_counts, counts_from_rows
-    >>> rows = counts_from_rows([0.2, 0.3, 0.8, 0.9], [0, 1, 1, 1], design_effect=2.0)
-    >>> design_effects([bin_counts(rows, (5000, 10000))]).tolist()
-    [2.0]
-    """
-    return np.array([table.design_effect for table in tables], dtype=np.float64)
-
-
 def shared_noise(tables: Sequence[BinCounts], effects: Floats) -> SharedNoise:
     """The tables with the noise that clusters with these design effects (T,) share among bins."""
     stacked = stack(tables)
@@ -96,16 +85,11 @@ def shared_noise(tables: Sequence[BinCounts], effects: Floats) -> SharedNoise:
         n[row, : len(table.n)] = independent
         rows[row] = table.w.sum() ** 2 / (table.w**2 / independent).sum()  # Kish's number of all bins together
     tau = np.sqrt(np.maximum(effects - 1, 0.0) / np.maximum(rows, 1.0))
-    every_row = replace(stacked, n=n)
-    return SharedNoise(every_row, tau[:, None] * _directions(every_row))
-
-
-def _directions(tables: GapTables) -> Floats:
-    """-1 or 1 for each bin: the direction of the net gap of its half of the rows; shape (T, M)."""
-    upper = np.cumsum(tables.share, axis=1) - tables.share / 2 > 0.5
-    gap = tables.share * tables.gap
+    # the direction of the net gap of each bin's half of the rows
+    upper = np.cumsum(stacked.share, axis=1) - stacked.share / 2 > 0.5
+    gap = stacked.share * stacked.gap
     net = np.where(upper, (gap * upper).sum(axis=1, keepdims=True), (gap * ~upper).sum(axis=1, keepdims=True))
-    return np.where(net < 0, -1.0, 1.0)
+    return SharedNoise(replace(stacked, n=n), tau[:, None] * np.where(net < 0, -1.0, 1.0))
 
 
 def at_least_shared(tables: Sequence[BinCounts], high: Floats, confidence: float) -> Floats:
@@ -114,7 +98,7 @@ def at_least_shared(tables: Sequence[BinCounts], high: Floats, confidence: float
     A limit is the larger one of the two paths of ``gaps``, with T above 1 - alpha / 2. Tables without clusters keep
     theirs.
     """
-    effects = design_effects(tables)
+    effects = np.array([table.design_effect for table in tables], dtype=np.float64)
     clustered = np.flatnonzero(effects > 1 + _NEARLY)
     if not clustered.size:
         return high

@@ -276,10 +276,8 @@ def test_without_rows_nothing_is_defined() -> None:
     assert ece_intervals([], []) == []
 
 
-def test_an_unknown_form_and_a_missing_generator_are_refused() -> None:
+def test_a_missing_generator_is_refused() -> None:
     bins = table([10], [0.5], [0.5])
-    with pytest.raises(ValueError, match="form must be"):
-        ece_intervals([bins], generators(1), form="wald")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="1 tables, 0 generators"):
         ece_intervals([bins], [])
 

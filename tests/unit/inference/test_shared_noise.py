@@ -10,7 +10,7 @@ from monitor.core.counts import BinCounts, bin_counts, counts_from_rows, equal_f
 from monitor.inference.bins import merge_thin, pool_bins
 from monitor.inference.gaps import analytic_limits, hypothetical, stack
 from monitor.inference.intervals import Form, ece_intervals
-from monitor.inference.shared import at_least_shared, design_effects, shared_noise
+from monitor.inference.shared import at_least_shared, shared_noise
 
 Numbers = npt.NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def test_the_design_effect_is_that_of_clusters_whatever_the_weights(weight: list
     for effect in (1.0, 50.0):
         one = rows_of(np.array(weight), effect)
         for each in (one, *merge_thin([one], 2_000), pool_bins([one, one])):
-            assert design_effects([each]) == pytest.approx([effect], rel=1e-12)
+            assert each.design_effect == pytest.approx(effect, rel=1e-12)
 
 
 def test_unequal_weights_leave_the_limit_that_clusters_raise_where_it_is() -> None:
@@ -75,7 +75,7 @@ def test_less_evidence_never_lowers_the_upper_limit_of_the_bootstrap_form() -> N
 
 def test_an_empty_table_has_no_clusters() -> None:
     none = np.zeros(1)
-    assert design_effects([BinCounts(np.array([10_000]), none.astype(int), none, none, none, none)]).tolist() == [1.0]
+    assert BinCounts(np.array([10_000]), none.astype(int), none, none, none, none).design_effect == 1.0
 
 
 @pytest.mark.parametrize("effect", [1.05, 2.0, 30.0, 400.0])
