@@ -146,13 +146,15 @@ def _laws(
         dict(zip(ORDER, (accuracy_law(found), overconfidence_law(found), ece), strict=True))
         for (*_, found), ece in zip(every, eces, strict=True)
     )
-    return [_either([next(laws) for _ in found]) for *_, found in expectations]
-
-
-def _either(ways: Sequence[Mapping[str, Law | None]]) -> dict[str, Law | Either | None]:
-    """The laws by metric: where there are several, nobody knows which one holds."""
-    known = {name: tuple(law for way in ways if (law := way[name]) is not None) for name in ORDER}
-    return {name: Either(laws) if len(laws) > 1 else laws[0] if laws else None for name, laws in known.items()}
+    by_name = []
+    for *_, found in expectations:
+        ways = [next(laws) for _ in found]
+        known = {name: tuple(law for way in ways if (law := way[name]) is not None) for name in ORDER}
+        # where there are several, nobody knows which one holds
+        by_name.append(
+            {name: Either(some) if len(some) > 1 else some[0] if some else None for name, some in known.items()}
+        )
+    return by_name
 
 
 def _marked(

@@ -7,7 +7,7 @@ in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -125,28 +125,21 @@ def _samples(
 
 def gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> tuple[tuple[DecisionCheck, ...], Reason | None]:
     """The checks before measuring, up to the first that fails, and the reason of that one; None where all pass."""
-    checks: list[DecisionCheck] = []
-    for check, problem in _gates(rule, rule_input, has_rows=has_rows):
-        checks.append(check)
-        if not check.passed:
-            return tuple(checks), problem
-    return tuple(checks), None
-
-
-def _gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> Iterator[tuple[DecisionCheck, Reason | None]]:
-    problem = rule_input.problem
-    yield DecisionCheck("readable", problem in (None, Reason.REJECTED_ROWS, Reason.NOT_MATURE)), problem
-    if problem is Reason.REJECTED_ROWS:
-        yield DecisionCheck("accepted", False), problem
+    problem, settings = rule_input.problem, rule_input.detail.get("settings")
+    asked = [("readable", problem in (None, Reason.REJECTED_ROWS, Reason.NOT_MATURE), problem)]
     if problem is not None:
-        yield DecisionCheck("mature", False), problem
-    yield DecisionCheck("rows", has_rows), Reason.NO_ROWS
-    yield DecisionCheck("outside_baseline", not rule_input.in_baseline), Reason.IN_BASELINE
+        asked.append(("accepted" if problem is Reason.REJECTED_ROWS else "mature", False, problem))
+    asked += [("rows", has_rows, Reason.NO_ROWS), ("outside_baseline", not rule_input.in_baseline, Reason.IN_BASELINE)]
     # Only rules that compare need a baseline, and those on what is expected by it: a level protects people without one.
     if rule.compares or rule.test is not None or rule.metric in EXPECTED:
-        if rule_input.detail.get("settings") is not None:
-            yield DecisionCheck("same_settings", False), Reason.SETTINGS_CHANGED
-        yield DecisionCheck("baseline", rule_input.baseline is not None), Reason.NO_BASELINE
+        asked += [("same_settings", False, Reason.SETTINGS_CHANGED)] if settings is not None else []
+        asked.append(("baseline", rule_input.baseline is not None, Reason.NO_BASELINE))
+    checks: list[DecisionCheck] = []
+    for name, passed, reason in asked:
+        checks.append(DecisionCheck(name, passed))
+        if not passed:
+            return tuple(checks), reason
+    return tuple(checks), None
 
 
 def without_evidence(rule_input: RuleInput, problem: Reason, checks: tuple[DecisionCheck, ...] = ()) -> Comparison:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -30,15 +30,6 @@ class Sample:
     subject: Subject
     counts: Counts
     edges: Edges
-
-    @property
-    def populations(self) -> tuple[Where, ...]:
-        """Segments are shown for all rows only; their other populations are too thin to read."""
-        return WHERES if self.subject.segment is None else ("all",)
-
-    def bins(self, where: Where) -> BinCounts:
-        """The counts of one population, in bins."""
-        return bin_counts(self.counts.where(where), self.edges[where])
 
 
 def generator(seed: int, subject: Subject, metric: str, window_name: str) -> np.random.Generator:
@@ -99,8 +90,9 @@ def estimate(
     An estimate is of the window alone, whatever its number of rows; where the rows do not define a
     metric (no row, one class only), or a source of this ``kind`` does not have it, its numbers are None.
     """
-    keys = [(sample, where) for sample in samples for where in sample.populations]
-    tables = [sample.bins(where) for sample, where in keys]
+    # segments are shown for all rows only; their other populations are too thin to read
+    keys = [(each, where) for each in samples for where in WHERES if where == "all" or each.subject.segment is None]
+    tables = [bin_counts(sample.counts.where(where), sample.edges[where]) for sample, where in keys]
     eces = _ece_by_form(keys, tables, window, evaluation, draws_labels=draws_labels)
     mces = mce_intervals(tables, confidence=evaluation.confidence)
     found: list[Estimate] = []
@@ -134,9 +126,14 @@ def extra_estimates(
     Samples of segments are left out. ``spec`` gives a label's metric its parameters: a metric of cost has the costs of
     the label.
     """
-    evaluations = other_binning(evaluation)
     keys = [(s, metric, where) for s in samples if s.subject.segment is None for metric, where in requested]
-    binned = _in_other_bins([key for key in keys if key[1] in evaluations], window, evaluations)
+    binned: dict[tuple[Subject, str, Where], Interval] = {}
+    for name, own in other_binning(evaluation).items():
+        chosen = [(sample, where) for sample, metric, where in keys if metric == name]
+        tables = [bin_counts(c, population_edges(c, own)) for s, where in chosen for c in [s.counts.where(where)]]
+        # the random numbers of a rule on it, which measures it as an ECE
+        values = _each_where(chosen, tables, window, own)
+        binned |= {(s.subject, name, where): value for (s, where), value in zip(chosen, values, strict=True)}
     found = []
     for (sample, where), group in groupby(keys, lambda key: (key[0], key[2])):
         counts = sample.counts.where(where)
@@ -169,21 +166,6 @@ def other_binning(evaluation: EvaluationConfig) -> dict[str, EvaluationConfig]:
         "ace": evaluation.model_copy(update={"binning": "equal_frequency", "bins": BINS}),
         "equal_width_ece": evaluation.model_copy(update={"binning": "equal_width", "bins": BINS}),
     }
-
-
-def _in_other_bins(
-    keys: Sequence[tuple[Sample, str, Where]], window: Window, evaluations: Mapping[str, EvaluationConfig]
-) -> dict[tuple[Subject, str, Where], Interval]:
-    found: dict[tuple[Subject, str, Where], Interval] = {}
-    for name, evaluation in evaluations.items():
-        chosen = [(sample, where) for sample, metric, where in keys if metric == name]
-        tables = [
-            bin_counts(c, population_edges(c, evaluation)) for s, where in chosen for c in [s.counts.where(where)]
-        ]
-        # the random numbers of a rule on it, which measures it as an ECE
-        values = _each_where(chosen, tables, window, evaluation)
-        found |= {(s.subject, name, where): value for (s, where), value in zip(chosen, values, strict=True)}
-    return found
 
 
 def _ece_by_form(

@@ -38,7 +38,7 @@ from monitor.evaluation.data import (
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics
 from monitor.evaluation.lasting_changes import accumulate_changes
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
-from monitor.evaluation.references import against_baseline, against_weeks_before, rolling_baselines, with_labels_pinned
+from monitor.evaluation.references import against_baseline, against_weeks_before, rolling_baselines
 from monitor.evaluation.row_comparisons import comparisons_of, cost_parameters, estimates_of_whole
 from monitor.evaluation.safe_scores import with_safe_scores
 from monitor.evaluation.shift.counts_tests import source_shifts
@@ -199,8 +199,7 @@ def verdicts_of(
     most = windows_pooled(rule, config, data.current.window)
     if rule.rolls:
         compared = subjects(data, source) if rule.is_of_mix else labels
-        before = data.earlier[: rule.reference_weeks]
-        rolling = rolling_baselines(data.name, compared, before, data.baselines, config.evaluation)
+        rolling = rolling_baselines(rule, data, compared, config.evaluation)
         shifts = tuple(source_shifts(data.name, data.current.window, data.current.labels, rolling)) if rule.test else ()
     rule_inputs = [with_maturity(rule, input_of(data, label, shifts, most), data.current) for label in labels]
     if rule.rolls:
@@ -209,7 +208,7 @@ def verdicts_of(
         known = correlations_for(rule, data.baselines) if rule.compares else {}
         rule_inputs = [
             replace(
-                with_labels_pinned(rule, against_baseline(rule, each, data.references, source), data.baselines),
+                against_baseline(rule, each, data.references, source, data.baselines),
                 week=known.get(each.subject.label, ALIKE),
             )
             for each in rule_inputs

@@ -170,14 +170,15 @@ def _named(ranked: Sequence[Segment], paths: Mapping[Segment, EvidencePath], nee
 
 
 def _label_path(paths: Mapping[Segment, EvidencePath], windows: tuple[Window, ...]) -> list[float]:
-    """The label's log evidence after each of these windows: a segment without rows in one keeps its evidence."""
-    per_segment = [_evidence_at(path, windows) for path in paths.values()]
+    """The label's log evidence after each of these windows: a segment without rows in one keeps its evidence.
+
+    Before its first window that is minus infinity.
+    """
+    per_segment: list[Sequence[float]] = []
+    for path in paths.values():
+        if path.windows[-len(windows) :] == windows:
+            per_segment.append(path.evidence[-len(windows) :])
+        else:
+            ends = [bisect_right(path.windows, window) for window in windows]
+            per_segment.append([path.evidence[end - 1] if end else -math.inf for end in ends])
     return [mean_evidence(now) for now in zip(*per_segment, strict=True)]
-
-
-def _evidence_at(path: EvidencePath, windows: tuple[Window, ...]) -> Sequence[float]:
-    """The log evidence of one segment after each of these windows; minus infinity before its first."""
-    if path.windows[-len(windows) :] == windows:
-        return path.evidence[-len(windows) :]
-    ends = [bisect_right(path.windows, window) for window in windows]
-    return [path.evidence[end - 1] if end else -math.inf for end in ends]

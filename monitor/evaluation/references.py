@@ -14,7 +14,7 @@ from monitor.core.baseline import ROLLING, Baseline, References, edges_of
 from monitor.core.counts import pool
 from monitor.core.records import Where
 from monitor.core.source_settings import SettingChange, as_detail
-from monitor.evaluation.data import RuleInput, WindowCounts
+from monitor.evaluation.data import RuleInput
 from monitor.metrics.names import EXPECTED
 from monitor.metrics.selective import OF_AUTOMATED
 
@@ -22,11 +22,18 @@ _ANOTHER = "another value"
 """What stands for the `automate_at` of a baseline, which is known only by its rows."""
 
 
-def against_baseline(rule: Rule, rule_input: RuleInput, references: References, source: SourceConfig) -> RuleInput:
+def against_baseline(
+    rule: Rule,
+    rule_input: RuleInput,
+    references: References,
+    source: SourceConfig,
+    pinned: Collection[str | None],
+) -> RuleInput:
     """The input of a rule that compares with the baseline, with what has changed of the source since it was pinned.
 
     Where numbers cannot be compared the baseline is left out, and the changes are in the detail ``settings``; where
-    only names have changed, these are in the detail ``renamed``. A rule that needs no baseline gets neither.
+    only names have changed, these are in the detail ``renamed``. A rule that needs no baseline gets neither. The mix of
+    labels is compared label by label: without any of them among the ``pinned`` that of the source as a whole is none.
     """
     if not (rule.compares or rule.test is not None or rule.metric in EXPECTED):
         return rule_input
@@ -37,18 +44,10 @@ def against_baseline(rule: Rule, rule_input: RuleInput, references: References, 
     if changed:
         return replace(rule_input, baseline=None, detail={**rule_input.detail, "settings": as_detail(changed)})
     renamed = references.renamed.get(label, ())
-    more = {"renamed": as_detail(renamed)} if renamed else {}
+    more: dict[str, object] = {"renamed": as_detail(renamed)} if renamed else {}
+    if rule.is_of_mix and rule_input.baseline is not None and all(each is None for each in pinned):
+        return replace(rule_input, baseline=None, detail={**rule_input.detail, **more, "mix_of": rule.column})
     return replace(rule_input, detail={**rule_input.detail, **more})
-
-
-def with_labels_pinned(rule: Rule, rule_input: RuleInput, pinned: Collection[str | None]) -> RuleInput:
-    """The input of a rule, without its baseline where it is about the mix of labels and no label has one.
-
-    The mix is compared label by label, so that the baseline of the source as a whole is none for it.
-    """
-    if not rule.is_of_mix or rule_input.baseline is None or any(label is not None for label in pinned):
-        return rule_input
-    return replace(rule_input, baseline=None, detail={**rule_input.detail, "mix_of": rule.column})
 
 
 def is_about_automated(metric: str | None, where: Where) -> bool:
@@ -60,27 +59,24 @@ def is_about_automated(metric: str | None, where: Where) -> bool:
 
 
 def rolling_baselines(
-    source: str,
-    labels: Sequence[str | None],
-    earlier: Sequence[WindowCounts],
-    frozen: Mapping[str | None, Baseline],
-    evaluation: EvaluationConfig,
+    rule: Rule, data: SourceData, labels: Sequence[str | None], evaluation: EvaluationConfig
 ) -> dict[str | None, Baseline]:
-    """The baseline of each label (None: the source as a whole) made of the ``earlier`` windows, newest first.
+    """The baseline of each label (None: the source as a whole) made of the windows before.
 
     A window in which the label's rows were rejected is left out; a label without rows in them has no baseline. Bins are
     those of the label's frozen baseline where it has one.
     """
     found: dict[str | None, Baseline] = {}
     for label in labels:
-        parts = [part for part in earlier if label in part.labels and part.rejected.of(label) is None]
+        before = data.earlier[: rule.reference_weeks]
+        parts = [part for part in before if label in part.labels and part.rejected.of(label) is None]
         if not parts:
             continue
         counts = pool([part.labels[label] for part in parts])
-        edges = frozen[label].edges if label in frozen else edges_of(counts, evaluation)
+        edges = data.baselines[label].edges if label in data.baselines else edges_of(counts, evaluation)
         newest, oldest = parts[0].window, parts[-1].window
         found[label] = Baseline(
-            source, label, ROLLING, oldest.start, newest.end, oldest.name, newest.name, counts, edges,
+            data.name, label, ROLLING, oldest.start, newest.end, oldest.name, newest.name, counts, edges,
             pinned_at=newest.end, pinned_by="", reason="",
         )  # fmt: skip
     return found

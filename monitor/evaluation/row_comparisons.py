@@ -14,12 +14,13 @@ from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig, SourceKind
 from monitor.core.baseline import edges_of, population_edges
-from monitor.core.counts import Counts, ProbabilityRows, bin_counts
-from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
+from monitor.core.counts import ProbabilityRows, bin_counts
+from monitor.core.records import Comparison, Estimate, Subject, Window
 from monitor.evaluation.comparisons import compare, compare_family, compared_by, gates
 from monitor.evaluation.data import COUNTED, OF_ITEMS, Rows, RuleInput, WholeSource
 from monitor.evaluation.estimates import each_ece, generator, other_binning
 from monitor.inference.counts_bootstrap import Spread
+from monitor.inference.intervals import NOTHING
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.levels import interval_of
 from monitor.inference.rows_bootstrap import row_spreads
@@ -151,11 +152,18 @@ def estimates_of_whole(
             continue
         if metric.rank is not None and metric.rank not in evaluation.top_k.ks:
             continue
+        n = counts.rows if counts else 0
+        name, adapted = _ordinary(metric.name, evaluation)
         if metric.needs not in COUNTED:
             interval = interval_of(spreads.get(metric.name), evaluation.confidence)
             n = 0 if whole.rows is None else whole.rows.items
-        else:
-            interval, n = _ranked_interval(metric.name, counts, subject, window, evaluation)
+        elif counts is None:
+            interval = NOTHING
+        elif name != "ece":
+            interval = level_interval(name, counts, adapted.confidence)
+        else:  # as a rule measures it in one window, so that both show the same limits
+            bins = bin_counts(counts, population_edges(counts, adapted))
+            interval = each_ece([(bins, subject, window.name)], "all", adapted)[0]
         positives = counts.positives if counts else 0.0
         found.append(Estimate(subject, window, metric.name, "all", interval, n, positives, _tables(metric, whole.rows)))
     return found
@@ -167,16 +175,3 @@ def _tables(metric: Metric, rows: Rows | None) -> dict[str, Any]:
         return {}
     found = class_tables(rows)
     return {} if found is None else as_detail(found)
-
-
-def _ranked_interval(
-    name: str, counts: Counts | None, subject: Subject, window: Window, evaluation: EvaluationConfig
-) -> tuple[Interval, int]:
-    if counts is None:
-        return interval_of(None, evaluation.confidence), 0
-    metric, adapted = _ordinary(name, evaluation)
-    if metric != "ece":
-        return level_interval(metric, counts, adapted.confidence), counts.rows
-    # as a rule measures it in one window, so that both show the same limits
-    bins = bin_counts(counts, population_edges(counts, adapted))
-    return each_ece([(bins, subject, window.name)], "all", adapted)[0], counts.rows

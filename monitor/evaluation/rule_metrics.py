@@ -391,8 +391,15 @@ def _values(samples: Sequence[RuleSample]) -> list[tuple[Interval, Interval | No
 def _intervals(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
     """The metric of each window (or of its baseline: ``side``) with its limits, and the worst bin of an MCE."""
     measure = samples[0].rule.measure
-    if measure == "mce":
-        return _mces(samples, side)
+    if measure == "mce":  # of merged bins, with the plug-in value of those that are not merged
+        results = intervals_of_mce([(sample.merged[side],) for sample in samples], samples[0].evaluation.confidence)
+        found = []
+        for sample, result in zip(samples, results, strict=True):
+            gaps = np.abs(stack([sample.tables[side]]).gap[0])
+            textbook = float(gaps.max(initial=0.0)) if result.interval.value is not None else None
+            worst = worst_bin(result) if sample.rule.value == "debiased" else _textbook_worst(sample.tables[side])
+            found.append((replace(result.interval, plug_in=textbook), worst))
+        return found
     if measure == "ece":
         # at depth 1 with the random numbers of the window's estimate, so that both show the same number; a baseline has
         # its own, so that its value is the same every week
@@ -416,18 +423,6 @@ def _seed_name(sample: RuleSample, side: int) -> str:
         return f"{given.window.name}+0"
     window = given.before[first - 1] if first else given.window
     return window.name if sample.depth == 1 else f"{window.name}+{sample.depth}"
-
-
-def _mces(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
-    """The MCE of each label's merged bins, with the plug-in value of its unmerged bins, and the worst bin."""
-    results = intervals_of_mce([(sample.merged[side],) for sample in samples], samples[0].evaluation.confidence)
-    found = []
-    for sample, result in zip(samples, results, strict=True):
-        gaps = np.abs(stack([sample.tables[side]]).gap[0])
-        textbook = float(gaps.max(initial=0.0)) if result.interval.value is not None else None
-        worst = worst_bin(result) if sample.rule.value == "debiased" else _textbook_worst(sample.tables[side])
-        found.append((replace(result.interval, plug_in=textbook), worst))
-    return found
 
 
 def _textbook_worst(bins: BinCounts) -> dict[str, Any]:

@@ -149,16 +149,13 @@ def safe_point(parts: Sequence[Counts], floor: float | None, margin: float) -> O
     """
     acting = [rows_in("automated", part) for part in parts]
     point = lowest_safe(pool(acting), floor=floor, margin=margin, rate=RATE) if acting else None
-    if point is None or point.threshold is None or len(acting) == 1 or not _refutes(acting[0], point):
+    if point is None or point.threshold is None or len(acting) == 1:
+        return point
+    # are the rows of the newest window from the score on surely right less often than promised?
+    promise = promise_of(acting[0].take(acting[0].cell >= round(point.threshold * CELLS)))
+    if promise is None or binomial_tail(1 - promise.kept, promise.effective, 1 - point.target) >= RATE:
         return point
     return lowest_safe(acting[0], floor=floor, margin=margin, rate=RATE)
-
-
-def _refutes(newest: Counts, point: OperatingPoint) -> bool:
-    """Whether the rows of one window from the score on are surely right less often than promised."""
-    assert point.threshold is not None  # noqa: S101 - only called with one
-    promise = promise_of(newest.take(newest.cell >= round(point.threshold * CELLS)))
-    return promise is not None and binomial_tail(1 - promise.kept, promise.effective, 1 - point.target) < RATE
 
 
 def since_trouble(

@@ -83,7 +83,13 @@ def compare_segments(
     the smallest p, else the one closest to a breach among those that could have shown a change. ``rules`` is the number
     of decision rules of the schedule.
     """
-    compared = _compared(rule, inputs, source, evaluation, rules)
+    # made as for a label, with analytic intervals like those of its estimates; the newest window of a segment is judged
+    # alone as well, where it is significant among all segments of all labels
+    level = evaluation.false_discovery_rate / max(1, rules * len(inputs) * max(map(len, inputs), default=0))
+    analytic = evaluation.model_copy(update={"interval": "analytic"})
+    every = [part for each in inputs for part in each.values()]
+    made = iter(comparisons_of(rule, every, WholeSource(), source, analytic, level=level))
+    compared = [{segment: next(made) for segment in each} for each in inputs]
     gated = [
         gates(rule, each, has_rows=any(part.problem is not Reason.NO_ROWS for part in parts.values()))
         for each, parts in zip(family, compared, strict=True)
@@ -99,25 +105,6 @@ def compare_segments(
         _of_label(rule, each, parts, of_label, chosen, gate)
         for each, parts, of_label, chosen, gate in zip(family, compared, p_values, named, gated, strict=True)
     ]
-
-
-def _compared(
-    rule: Rule,
-    family: Sequence[Mapping[Segment, RuleInput]],
-    source: SourceConfig,
-    evaluation: EvaluationConfig,
-    rules: int,
-) -> list[dict[Segment, Comparison]]:
-    """The comparison of each segment, made as for a label, with analytic intervals like those of its estimates.
-
-    The newest window of a segment is judged alone as well, where it is significant among all segments of all labels.
-    """
-    most = max(map(len, family), default=0)
-    level = evaluation.false_discovery_rate / max(1, rules * len(family) * most)
-    inputs = [part for each in family for part in each.values()]
-    analytic = evaluation.model_copy(update={"interval": "analytic"})
-    made = iter(comparisons_of(rule, inputs, WholeSource(), source, analytic, level=level))
-    return [{segment: next(made) for segment in each} for each in family]
 
 
 def _p_values(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: EvaluationConfig) -> dict[Segment, float]:

@@ -100,14 +100,9 @@ def merge_thin(tables: Sequence[BinCounts], min_rows: int = 100) -> list[BinCoun
     """
     if not tables:
         return []
-    first = _starts(list(zip(*(table.n.tolist() for table in tables), strict=True)), min_rows)
-    return [_merged(table, first) for table in tables]
-
-
-def _starts(rows: Sequence[tuple[int, ...]], min_rows: int) -> list[int]:
-    """The indices at which a merged bin begins; ``rows`` has the rows of each bin in every table."""
     # plain numbers: this runs for every label and rule, and arrays would have one or two entries each
-    starts, held = [0], [0] * len(rows[0]) if rows else []
+    rows = list(zip(*(table.n.tolist() for table in tables), strict=True))
+    starts, held = [0], [0] * len(tables)
     for index, in_bin in enumerate(rows):
         if index and min(held) >= min_rows:
             starts.append(index)
@@ -116,7 +111,7 @@ def _starts(rows: Sequence[tuple[int, ...]], min_rows: int) -> list[int]:
             held = [before + now for before, now in zip(held, in_bin, strict=True)]
     if len(starts) > 1 and min(held) < min_rows:
         starts.pop()
-    return starts
+    return [_merged(table, starts) for table in tables]
 
 
 def _merged(table: BinCounts, starts: Sequence[int]) -> BinCounts:

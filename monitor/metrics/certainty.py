@@ -66,15 +66,17 @@ def uncertain_accuracy(soft: Floats, certain: Floats) -> Floats:
 
 _BOTH = (soft_confusion, certain_confusion)
 STATISTICS: tuple[RowStatistic, ...] = (
-    RowStatistic("certainty_accuracy", "Accuracy of the scores", "higher", (soft_confusion,), accuracy),
-    RowStatistic("certain_accuracy", "Accuracy of the certain part", "higher", (certain_confusion,), accuracy),
-    RowStatistic("uncertain_accuracy", "Accuracy of the uncertain part", "none", _BOTH, uncertain_accuracy),
-    RowStatistic("certainty_ratio", "Certainty ratio", "higher", _BOTH, certainty_ratio),
-    RowStatistic("certain_share", "Certain share", "none", _BOTH, certain_share),
-    RowStatistic("certainty_divergence", "Divergence", "lower", (hard_confusion, soft_confusion), divergence, True),
-    RowStatistic("imcp_area", "IMCP area", "higher", (closeness_sums,), imcp_area),
+    RowStatistic("certainty_accuracy", "Accuracy of the scores", "higher", sums=(soft_confusion,), of=accuracy),
+    RowStatistic("certain_accuracy", "Accuracy of the certain part", "higher", sums=(certain_confusion,), of=accuracy),
+    RowStatistic("uncertain_accuracy", "Accuracy of the uncertain part", "none", sums=_BOTH, of=uncertain_accuracy),
+    RowStatistic("certainty_ratio", "Certainty ratio", "higher", sums=_BOTH, of=certainty_ratio),
+    RowStatistic("certain_share", "Certain share", "none", sums=_BOTH, of=certain_share),
+    RowStatistic(
+        "certainty_divergence", "Divergence", "lower", sums=(hard_confusion, soft_confusion), of=divergence, biased=True
+    ),
+    RowStatistic("imcp_area", "IMCP area", "higher", sums=(closeness_sums,), of=imcp_area),
 )
-REGISTERED: tuple[Metric, ...] = tuple(statistic.metric() for statistic in STATISTICS)
+REGISTERED: tuple[Metric, ...] = STATISTICS
 
 
 # --- the K x K tables of a multiclass source

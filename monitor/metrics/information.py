@@ -62,8 +62,8 @@ STATISTICS: tuple[RowStatistic, ...] = (
         "class_mutual_information",
         "Mutual information of the classes",
         "higher",
-        (hard_confusion,),
-        mutual_information_of,
+        sums=(hard_confusion,),
+        of=mutual_information_of,
         biased=True,
         of_labels=True,
     ),
@@ -71,17 +71,19 @@ STATISTICS: tuple[RowStatistic, ...] = (
         "class_entropy",
         "Entropy of the classes",
         "none",
-        (hard_confusion,),
-        class_entropy,
+        sums=(hard_confusion,),
+        of=class_entropy,
         biased=True,
         of_labels=True,
     ),
-    RowStatistic("score_entropy", "Entropy of the scores", "none", (entropy_sums,), ratio(0, 1), of_labels=True),
-    RowStatistic("class_nll", "Log loss of the classes", "lower", (loss_sums,), ratio(0, 1)),
-    RowStatistic("entropy_weighted_nll", "Entropy-weighted log loss", "lower", (loss_sums,), ratio(2, 3)),
+    RowStatistic(
+        "score_entropy", "Entropy of the scores", "none", sums=(entropy_sums,), of=ratio(0, 1), of_labels=True
+    ),
+    RowStatistic("class_nll", "Log loss of the classes", "lower", sums=(loss_sums,), of=ratio(0, 1)),
+    RowStatistic("entropy_weighted_nll", "Entropy-weighted log loss", "lower", sums=(loss_sums,), of=ratio(2, 3)),
 )
 
 REGISTERED: tuple[Metric, ...] = (
     Metric("mutual_information", "Mutual information", "higher", core=mutual_information_core),
-    *(statistic.metric() for statistic in STATISTICS),
+    *STATISTICS,
 )

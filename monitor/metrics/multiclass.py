@@ -261,7 +261,7 @@ class _Placed:
 
 
 def _of_matrix(name: str, title: str, of: Measure) -> RowStatistic:
-    return RowStatistic(name, title, "higher", (hard_confusion,), of)
+    return RowStatistic(name, title, "higher", sums=(hard_confusion,), of=of)
 
 
 STATISTICS: tuple[RowStatistic, ...] = (
@@ -286,6 +286,6 @@ AREAS: Mapping[str, str] = {
 
 
 REGISTERED: tuple[Metric, ...] = (
-    *(statistic.metric() for statistic in STATISTICS),
+    *STATISTICS,
     *(Metric(name, title, "higher", AUC_BANDS) for name, title in AREAS.items()),
 )

@@ -70,23 +70,23 @@ def determination(sums: Floats) -> Floats:
 
 _MSE = ratio(1, 0)
 STATISTICS: tuple[RowStatistic, ...] = (
-    RowStatistic("mse", "Mean squared error", "lower", (error_sums,), _MSE),
-    RowStatistic("rmse", "Root mean squared error", "lower", (error_sums,), lambda sums: np.sqrt(_MSE(sums))),
-    RowStatistic("mae", "Mean absolute error", "lower", (error_sums,), ratio(2, 0)),
-    RowStatistic("r_squared", "R squared", "higher", (error_sums,), determination),
-    RowStatistic("normal_nll", "Normal log loss", "lower", (error_sums,), ratio(5, 0)),
-    RowStatistic("interval_coverage", "Coverage", "none", (error_sums,), ratio(6, 0)),
+    RowStatistic("mse", "Mean squared error", "lower", sums=(error_sums,), of=_MSE),
+    RowStatistic("rmse", "Root mean squared error", "lower", sums=(error_sums,), of=lambda sums: np.sqrt(_MSE(sums))),
+    RowStatistic("mae", "Mean absolute error", "lower", sums=(error_sums,), of=ratio(2, 0)),
+    RowStatistic("r_squared", "R squared", "higher", sums=(error_sums,), of=determination),
+    RowStatistic("normal_nll", "Normal log loss", "lower", sums=(error_sums,), of=ratio(5, 0)),
+    RowStatistic("interval_coverage", "Coverage", "none", sums=(error_sums,), of=ratio(6, 0)),
     *(
         RowStatistic(
             f"interval_coverage_{level}",
             f"Coverage of the {level}% interval",
             "none",
-            (coverage_sums,),
-            ratio(place, 0),
+            sums=(coverage_sums,),
+            of=ratio(place, 0),
         )
         for place, level in enumerate(LEVELS, start=1)
     ),
 )
 """``rmse`` and ``mae`` are in units of the number; ``interval_coverage`` should be .95, the others their percent."""
 
-REGISTERED: tuple[Metric, ...] = tuple(statistic.metric() for statistic in STATISTICS)
+REGISTERED: tuple[Metric, ...] = STATISTICS

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from monitor.core.counts import Floats, ProbabilityRows
 from monitor.metrics.calibration import EPSILON
-from monitor.metrics.definition import Direction, Metric
+from monitor.metrics.definition import Metric
 from monitor.metrics.groups import over
 from monitor.metrics.names import range_of
 
@@ -25,41 +25,28 @@ Sums = Callable[[Any, int], Floats]
 in each: ``blocks`` divides N."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowStatistic:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowStatistic(Metric):
     """A metric of whole rows: the function ``of`` the sums, over any leading axis, NaN where it is not defined.
 
-    ``title`` and ``direction`` are those of its :class:`~monitor.metrics.definition.Metric`. ``biased``: with few items
-    its textbook value is on average too large (or too small), so estimates are debiased. ``of_labels``: it is at most
-    ln K where there are K labels, as an entropy.
+    ``biased``: with few items its textbook value is on average too large (or too small), so estimates are debiased.
+    ``of_labels``: it is at most ln K where there are K labels, as an entropy.
     """
 
-    name: str
-    title: str
-    direction: Direction
     sums: tuple[Sums, ...]
     of: Callable[..., Floats]
     biased: bool = False
     of_labels: bool = False
 
-    @property
-    def range(self) -> tuple[float, float]:
-        """The smallest and the largest possible value."""
-        return range_of(self.name)
-
     def range_in(self, rows: Any) -> tuple[float, float]:
         """The smallest and the largest possible value with the labels of these rows."""
-        least, most = self.range
+        least, most = range_of(self.name)
         return least, min(most, math.log(len(rows.labels))) if self.of_labels else most
-
-    def metric(self) -> Metric:
-        """The statistic's row in the registry."""
-        return Metric(self.name, self.title, self.direction)
 
     def value(self, *sums: Floats) -> float | None:
         """The value of sums over all items, without the axis of blocks; None if they do not define it."""
         value = float(self.of(*sums))
-        least, most = self.range
+        least, most = range_of(self.name)
         return min(max(value, least), most) if math.isfinite(value) else None
 
 

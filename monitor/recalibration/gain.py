@@ -15,7 +15,7 @@ from monitor.core.counts import CELLS, BinCounts, Counts, Floats, Ints, bin_coun
 from monitor.core.records import Interval
 from monitor.inference.intervals import ece_intervals, mce_intervals
 from monitor.metrics.calibration import brier, nll
-from monitor.recalibration.fitting import CannotFit, fit, mapped, moved, rescored
+from monitor.recalibration.fitting import CannotFit, fit, mapped, rescored
 from monitor.recalibration.score_map import METHODS, Method
 
 FOLDS, HALVES = 5, 2
@@ -140,11 +140,6 @@ def coarser(counts: Counts) -> Counts:
     middle = (cells.cell >= _ALONE) & (cells.cell < CELLS - _ALONE)
     tens = cells.cell // _TOGETHER * _TOGETHER + _TOGETHER // 2
     return replace(cells, cell=np.where(middle, tens, cells.cell)).by_cell()
-
-
-def held_out(method: Method, parts: Sequence[Fold]) -> list[Counts]:
-    """The rows of each fold with new scores, by a map fitted on the other folds. Raises :class:`CannotFit`."""
-    return [moved(part.held, mapped(fit(method, part.rest), part.held)) for part in parts]
 
 
 def held_apart(windows: Sequence[Counts], rng: np.random.Generator) -> tuple[list[Fold], Unseen]:
@@ -285,7 +280,10 @@ def choose(gains: Mapping[Method, Gain]) -> Choice:
     if helping:
         best = max(brier_gain(gains[method]) for method in helping)
         method = next(method for method in helping if brier_gain(gains[method]) >= KEPT * best)
-        return Choice(method, "helps", f"{method} helps: {_fall(gains[method])}")
+        before, after = gains[method].before.ece, (gains[method].after or gains[method].before).ece
+        limits = "" if after.low is None else f" ({after.low:.4f} to {after.high:.4f})"
+        fall = f"the ECE falls from {before.value:.4f} to {after.value:.4f}{limits} on rows not seen"
+        return Choice(method, "helps", f"{method} helps: {fall}")
     fitted = [gain for gain in gains.values() if gain.after is not None]
     if not fitted:
         refused = [gains[method].refused for method in METHODS if method in gains]
@@ -295,9 +293,3 @@ def choose(gains: Mapping[Method, Gain]) -> Choice:
         return Choice(None, "nothing_to_mend", "nothing to fix: the ECE is not significantly above 0")
     least = f"none surely lowers the ECE, by {LEAST_GAIN} or more, and the Brier score"
     return Choice(None, "none_helps", f"no method helps: {least}")
-
-
-def _fall(gain: Gain) -> str:
-    before, after = gain.before.ece.value, gain.after.ece if gain.after is not None else gain.before.ece
-    limits = "" if after.low is None else f" ({after.low:.4f} to {after.high:.4f})"
-    return f"the ECE falls from {before:.4f} to {after.value:.4f}{limits} on rows not seen"

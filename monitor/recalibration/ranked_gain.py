@@ -11,7 +11,8 @@ import numpy as np
 from monitor.core.counts import Counts, difference, pool
 from monitor.metrics.calibration import brier, equal_width_ece, nll
 from monitor.metrics.top_k import precision_at
-from monitor.recalibration.gain import FOLDS, Fold, folds, held_out
+from monitor.recalibration.fitting import fit, mapped, moved
+from monitor.recalibration.gain import FOLDS, folds
 from monitor.recalibration.score_map import Method
 
 
@@ -46,14 +47,15 @@ def ranked_gain(method: Method, ranked: Mapping[int, Counts], rng: np.random.Gen
     further = [difference(ranked[k], [ranked[less]]) for less, k in pairwise(ks)]
     bands = [ranked[ks[0]], *(band for band in further if band is not None)]
     shared = [folds(band.take(band.w > 0), FOLDS, rng) if band.w.any() else [] for band in bands]
-    moved: list[list[Counts]] = [[] for _ in bands]
+    found: list[list[Counts]] = [[] for _ in bands]
     for turn in range(FOLDS):
         rest = pool([parts[turn].rest for parts in shared if parts])
         for place, parts in enumerate(shared):
             if parts:
-                moved[place] += held_out(method, [Fold(parts[turn].held, rest)])
+                held = parts[turn].held
+                found[place].append(moved(held, mapped(fit(method, rest), held)))
     before = tuple(_quality(k, bands[: place + 1], bins) for place, k in enumerate(ks))
-    after = tuple(_quality(k, [c for part in moved[: place + 1] for c in part], bins) for place, k in enumerate(ks))
+    after = tuple(_quality(k, [c for part in found[: place + 1] for c in part], bins) for place, k in enumerate(ks))
     return RankedGain(method, before, after)
 
 

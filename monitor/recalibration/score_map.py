@@ -209,18 +209,9 @@ def as_sql(score_map: ScoreMap, column: str, *, scale: float = 1) -> str:
     """
     score = column if column.isidentifier() else f"({column})"
     score = score if scale == 1 else f"({score} / {_literal(scale)})"
-    return _cases(score_map.knots, score) if score_map.method == "isotonic" else _logistic(score_map, score)
-
-
-def _logistic(score_map: ScoreMap, score: str) -> str:
-    least, most = _literal(CLIP), _literal(1 - CLIP)
-    clipped = f"(CASE WHEN {score} < {least} THEN {least} WHEN {score} > {most} THEN {most} ELSE {score} END)"
-    logit = f"{_literal(score_map.slope)} * LN({clipped} / (1.0 - {clipped}))"
-    shift = "" if score_map.intercept == 0 else f" + {_literal(score_map.intercept)}"
-    return f"1.0 / (1.0 + EXP(-({logit}{shift})))"
-
-
-def _cases(knots: tuple[tuple[float, float], ...], score: str) -> str:
+    if score_map.method != "isotonic":
+        return _logistic(score_map, score)
+    knots = score_map.knots
     cases = [f"WHEN {score} <= {_literal(knots[0][0])} THEN {_literal(knots[0][1])}"]
     for (x0, y0), (x1, y1) in pairwise(knots):
         line = _literal(y0)
@@ -229,6 +220,14 @@ def _cases(knots: tuple[tuple[float, float], ...], score: str) -> str:
         cases.append(f"WHEN {score} <= {_literal(x1)} THEN {line}")
     cases.append(f"WHEN {score} > {_literal(knots[-1][0])} THEN {_literal(knots[-1][1])}")
     return f"CASE {' '.join(cases)} END"
+
+
+def _logistic(score_map: ScoreMap, score: str) -> str:
+    least, most = _literal(CLIP), _literal(1 - CLIP)
+    clipped = f"(CASE WHEN {score} < {least} THEN {least} WHEN {score} > {most} THEN {most} ELSE {score} END)"
+    logit = f"{_literal(score_map.slope)} * LN({clipped} / (1.0 - {clipped}))"
+    shift = "" if score_map.intercept == 0 else f" + {_literal(score_map.intercept)}"
+    return f"1.0 / (1.0 + EXP(-({logit}{shift})))"
 
 
 def _literal(value: float) -> str:

@@ -107,7 +107,14 @@ def _prepared(name: str, now: pd.Series[Any], then: pd.Series[Any]) -> _Column:
     else:
         present = (values.astype(object).where(values.notna(), None) for values in (now, then))
         now, then = (values.map(str, na_action="ignore") for values in present)
-    return _Column(name, now, then, kind, _problem(kind, now, then))
+    left, problem = min(now.notna().sum(), then.notna().sum()), None
+    if left == 0:
+        problem = "no value at all"
+    elif left < MIN_ROWS:
+        problem = f"fewer than {MIN_ROWS} values"
+    elif kind == "categorical" and len(values_of(now, then)) > MOST_CATEGORIES:
+        problem = f"more than {MOST_CATEGORIES} distinct values"
+    return _Column(name, now, then, kind, problem)
 
 
 def _kind(values: pd.Series[Any]) -> Kind:
@@ -122,17 +129,6 @@ def _kind(values: pd.Series[Any]) -> Kind:
         return "categorical"
     numbers = present.map(lambda value: isinstance(value, int | float | Decimal) and not isinstance(value, bool))
     return "numerical" if len(present) and bool(numbers.all()) else "categorical"
-
-
-def _problem(kind: Kind, now: pd.Series[Any], then: pd.Series[Any]) -> str | None:
-    present = (now.notna().sum(), then.notna().sum())
-    if min(present) == 0:
-        return "no value at all"
-    if min(present) < MIN_ROWS:
-        return f"fewer than {MIN_ROWS} values"
-    if kind == "categorical" and len(values_of(now, then)) > MOST_CATEGORIES:
-        return f"more than {MOST_CATEGORIES} distinct values"
-    return None
 
 
 def _missing(source: str, window: Window, column: _Column) -> list[ShiftResult]:
@@ -157,7 +153,11 @@ def _missing(source: str, window: Window, column: _Column) -> list[ShiftResult]:
 def _of_values(column: _Column) -> list[tuple[str, Effect]]:
     """For categories, the values that the reference does not have; for every column, whether only one value is left."""
     now, then = column.now.dropna(), column.then.dropna()
-    constant = [("constant", _constant(now, then))]
+    only, effect = now.iloc[0], Effect(0.0, 1.0)
+    if (now == only).all():  # the share of the reference's values that are gone
+        same = float((then == only).mean())
+        effect = Effect(1 - same, float(same ** len(now)), {"value": str(only)})
+    constant = [("constant", effect)]
     return constant if column.kind == "numerical" else [("new_categories", _new_categories(now, then)), *constant]
 
 
@@ -171,15 +171,6 @@ def _new_categories(now: pd.Series[Any], then: pd.Series[Any]) -> Effect:
     unseen = (int((known == 1).sum()) + 1) / (len(then) + 1)
     p_value = float(scipy.stats.binom.sf(len(new) - 1, len(now), unseen))
     return Effect(len(new) / len(now), p_value, {"new": sorted(new.unique())[:NAMED_CATEGORIES]} if len(new) else {})
-
-
-def _constant(now: pd.Series[Any], then: pd.Series[Any]) -> Effect:
-    """Where only one value is left, the share of the reference's values that are gone; else 0."""
-    only = now.iloc[0]
-    if not (now == only).all():
-        return Effect(0.0, 1.0)
-    same = float((then == only).mean())
-    return Effect(1 - same, float(same ** len(now)), {"value": str(only)})
 
 
 def _as_evidently(column: _Column, tests: Mapping[str, Effect]) -> Effect:
