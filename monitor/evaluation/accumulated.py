@@ -296,14 +296,10 @@ def _steps(rule: Rule, path: EvidencePath) -> list[list[Any]]:
     Of another metric than the overconfidence, None in place of the mean score, and the metric in place of the hit rate.
     """
     claims = rule.measure == "overconfidence"
-
-    def numbers(promise: Promise) -> tuple[float | None, float]:
-        return (round(promise.promised, 6) if claims else None), round(
-            promise.kept if claims else value_of(rule, promise), 6
-        )
-
-    steps = zip(path.windows, path.promises, path.evidence, strict=True)
-    return [[w.name, p.rows, *numbers(p), rounded_evidence(found)] for w, p, found in steps][-SHOWN:]
+    scores = [round(each.promised, 6) if claims else None for each in path.promises]
+    rates = [round(each.kept if claims else value_of(rule, each), 6) for each in path.promises]
+    steps = zip(path.windows, path.promises, scores, rates, path.evidence, strict=True)
+    return [[w.name, p.rows, *numbers, rounded_evidence(found)] for w, p, *numbers, found in steps][-SHOWN:]
 
 
 def mean_evidence(evidence: Sequence[float]) -> float:

@@ -155,7 +155,13 @@ def concerns(spans: Sequence[SpanSeen], config: Config) -> list[Concern]:
 
 def _single_weeks(spans: Sequence[SpanSeen], limit: float, evaluation: EvaluationConfig) -> Iterator[Concern]:
     """The weeks of each span in which the ECE is higher than in its others: a family of their own."""
-    pairs = [pair for span in spans for pair in _weeks(span) if _enough(pair.then) and _enough(pair.now)]
+    pairs = [
+        _pair(span, Between.WEEK, [*span.inside[:at], *span.inside[at + 1 :]], span.inside[at : at + 1])
+        for span in spans
+        if len(span.inside) > 1
+        for at in range(len(span.inside))
+    ]
+    pairs = [pair for pair in pairs if _enough(pair.then) and _enough(pair.now)]
     tables = [_tables(pair, evaluation) for pair in pairs]
     for pair, both, p_adjusted in zip(pairs, tables, adjust(ece_increase_ps(tables), 1), strict=True):
         change = _change(*both) if p_adjusted < evaluation.false_discovery_rate else 0.0
@@ -163,18 +169,18 @@ def _single_weeks(spans: Sequence[SpanSeen], limit: float, evaluation: Evaluatio
             yield _concern(pair, "calibration", change, p_adjusted, evaluation)
 
 
-def _weeks(span: SpanSeen) -> Iterator[_Pair]:
-    inside = list(span.inside)
-    for at in range(len(inside) if len(inside) > 1 else 0):
-        yield _pair(span, Between.WEEK, inside[:at] + inside[at + 1 :], inside[at : at + 1])
-
-
 def _concern(pair: _Pair, what: str, change: float, p_adjusted: float, evaluation: EvaluationConfig) -> Concern:
     """The concern about a pair; if they differ more, about the weeks before and after the likely start of its change.
 
     The pair only tests: a change in the last weeks is diluted in the second half, or in the weeks after the span.
     """
-    split = _at_its_start(pair, what)
+    inside, weeks, split = list(pair.span.inside), [*pair.span.inside, *pair.span.after], None
+    if pair.between is Between.HALVES:
+        at = _likely_start(inside, what)
+        split = _pair(pair.span, Between.HALVES, inside[:at], inside[at:])
+    if pair.between is Between.AFTER:
+        at = _likely_start(weeks, what, first=len(inside))
+        split = _pair(pair.span, Between.AFTER, weeks[:at], weeks[at:])
     if split is not None:
         size = (
             (ks(split.now, split.then).statistic or 0.0) if what == "scores" else _change(*_tables(split, evaluation))
@@ -182,19 +188,6 @@ def _concern(pair: _Pair, what: str, change: float, p_adjusted: float, evaluatio
         if abs(size) >= abs(change):
             pair, change = split, size
     return Concern(pair.span.subject, what, pair.between, pair.week, change, p_adjusted, pair.versions)
-
-
-def _at_its_start(pair: _Pair, what: str) -> _Pair | None:
-    """The weeks before and after the likely start of a change, within the span or in the weeks after it."""
-    inside, after = list(pair.span.inside), list(pair.span.after)
-    if pair.between is Between.HALVES:
-        at = _likely_start(inside, what)
-        return _pair(pair.span, Between.HALVES, inside[:at], inside[at:])
-    if pair.between is Between.AFTER:
-        weeks = [*inside, *after]
-        at = _likely_start(weeks, what, first=len(inside))
-        return _pair(pair.span, Between.AFTER, weeks[:at], weeks[at:])
-    return None
 
 
 def _enough(counts: Counts) -> bool:

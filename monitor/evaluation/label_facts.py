@@ -103,7 +103,9 @@ def renamed_to(label: str, windows: Sequence[PastWindow]) -> str:
     arrived = {name for each in windows[last : last + 2] for name in each.labels if name is not None} - known
     rows, shares, scores = zip(*(_measures(windows[place], label) for place in places[-BEFORE:]), strict=True)
     then = round(median(rows)), median(shares), median(scores)
-    found = {name: now for name in arrived if (now := _newest(windows, name)) and _are_alike(then, now)}
+    # of the newest window: the first one may have few rows, since the name changed within it
+    newest = {name: _measures(windows[-1], name) for name in arrived if name in windows[-1].labels}
+    found = {name: now for name, now in newest.items() if _are_alike(then, now)}
     return min(sorted(found), key=lambda name: abs(log(found[name][1] / then[1])), default="")
 
 
@@ -112,11 +114,6 @@ def _measures(window: PastWindow, label: str) -> Measures:
     every = sum(of["all"].rows for name, of in window.labels.items() if name is not None)
     own = window.labels[label]["all"]
     return own.rows, own.rows / every, own.promised
-
-
-def _newest(windows: Sequence[PastWindow], label: str) -> Measures | None:
-    """Of the newest window: the first one may have few rows, since the name changed within it."""
-    return _measures(windows[-1], label) if label in windows[-1].labels else None
 
 
 def _are_alike(then: Measures, now: Measures) -> bool:

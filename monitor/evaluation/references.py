@@ -14,7 +14,7 @@ from monitor.core.baseline import ROLLING, Baseline, References, edges_of
 from monitor.core.counts import pool
 from monitor.core.records import Where
 from monitor.core.source_settings import SettingChange, as_detail
-from monitor.evaluation.data import RuleInput
+from monitor.evaluation.data import RuleInput, SourceData
 from monitor.metrics.names import EXPECTED
 from monitor.metrics.selective import OF_AUTOMATED
 

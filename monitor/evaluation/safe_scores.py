@@ -16,7 +16,7 @@ from monitor.core.counts import CELLS, Counts, pool
 from monitor.core.promises import Promise, promise_of
 from monitor.core.records import KeptScores, Verdict
 from monitor.core.score_ranges import below
-from monitor.evaluation.data import SourceData, WindowCounts, comparable, poolable, rows_in, windows_pooled
+from monitor.evaluation.data import SourceData, comparable, poolable, rows_in, windows_pooled
 from monitor.evaluation.shift.onset import Level, onset
 from monitor.inference.sampling import Proportion, binomial_tail
 from monitor.inference.selective import OperatingPoint, lowest_safe
@@ -46,7 +46,15 @@ def with_safe_scores(rule: Rule, verdicts: Sequence[Verdict], data: SourceData, 
 def _limits(rule: Rule, verdict: Verdict, data: SourceData, config: Config) -> dict[str, Any]:
     label, source = verdict.subject.label, config.sources[data.name]
     most = windows_pooled(rule, config, data.current.window)
-    parts = [part.labels[label] for part in since_trouble(rule, data, label, poolable(data, label, most))]
+    known = [(part.window, part.promise(label, "automated")) for part in comparable(data, label)]
+    levels = [_level(rule, window.name, promise) for window, promise in reversed(known) if promise is not None]
+    baseline = data.baselines.get(label)
+    before = promise_of(baseline.counts.where("automated")) if baseline is not None else None
+    began = onset(None if before is None else _level(rule, "before", before), levels, rising=True)
+    # the windows after the latest one in which the trouble may have begun
+    starts = {window.name: window.start for window, _ in known}
+    latest = starts[began.high] if began is not None else data.current.window.start
+    parts = [part.labels[label] for part in poolable(data, label, most) if part.window.start >= latest]
     point = safe_point(parts, floor_of(config, data.name, label), rule.threshold)
     if point is None or point.threshold is None:
         return {"blocked": [], "limit": None}
@@ -156,20 +164,6 @@ def safe_point(parts: Sequence[Counts], floor: float | None, margin: float) -> O
     if promise is None or binomial_tail(1 - promise.kept, promise.effective, 1 - point.target) >= RATE:
         return point
     return lowest_safe(acting[0], floor=floor, margin=margin, rate=RATE)
-
-
-def since_trouble(
-    rule: Rule, data: SourceData, label: str | None, parts: Sequence[WindowCounts]
-) -> Sequence[WindowCounts]:
-    """Those of ``parts``, newest first, that lie after the latest window in which the trouble may have begun."""
-    known = [(part.window, part.promise(label, "automated")) for part in comparable(data, label)]
-    levels = [_level(rule, window.name, promise) for window, promise in reversed(known) if promise is not None]
-    baseline = data.baselines.get(label)
-    before = promise_of(baseline.counts.where("automated")) if baseline is not None else None
-    began = onset(None if before is None else _level(rule, "before", before), levels, rising=True)
-    starts = {window.name: window.start for window, _ in known}
-    latest = starts[began.high] if began is not None else data.current.window.start
-    return [part for part in parts if part.window.start >= latest]
 
 
 def _level(rule: Rule, window: str, promise: Promise) -> Level:

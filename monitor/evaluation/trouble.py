@@ -17,7 +17,7 @@ from monitor.core.windows import days_of, nominal
 from monitor.evaluation.accumulated import population
 from monitor.evaluation.estimates import generator
 from monitor.evaluation.label_facts import LabelFacts
-from monitor.evaluation.shift.onset import Level, onset
+from monitor.evaluation.shift.onset import onset
 from monitor.evaluation.trouble_cause import likely_cause
 from monitor.evaluation.weekly_evidence import (
     TroubledSegment,
@@ -108,7 +108,10 @@ def _since(evidence: WeeklyEvidence, named: Sequence[TroubledSegment], lead: Ver
         began = onset(*evidence.levels(1 + evidence.segments.index(named[0].segment)), rising=True)
         arrived = evidence.windows[named[0].at]
         return began or Since(arrived, arrived, arrived)
-    before, levels = _measured(evidence, lead, facts) or evidence.levels()
+    known = [each for each in facts.levels.get((lead.metric, lead.where), ()) if each.window in evidence.windows]
+    if lead.detail.get("condition") in ("below", "decrease"):  # worse upwards
+        known = [replace(each, value=-each.value) for each in known]
+    before, levels = (None, known) if known else evidence.levels()
     began = onset(before, levels, rising=True)
     return began or judged
 
@@ -119,13 +122,6 @@ def _near(evidence: WeeklyEvidence, since: Since) -> tuple[int, int] | None:
         return None
     low, high = (evidence.windows.index(name) for name in (since.low, since.high))
     return low - 1, high + 1
-
-
-def _measured(evidence: WeeklyEvidence, lead: Verdict, facts: LabelFacts) -> tuple[None, list[Level]] | None:
-    """The levels of a metric that is not made of promises, worse upwards; None if there are none."""
-    falls = lead.detail.get("condition") in ("below", "decrease")
-    known = [each for each in facts.levels.get((lead.metric, lead.where), ()) if each.window in evidence.windows]
-    return (None, [replace(each, value=-each.value) for each in known] if falls else known) if known else None
 
 
 # --- what it costs, and what to do

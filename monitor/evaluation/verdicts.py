@@ -86,7 +86,10 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     running = () if rule.for_windows == 1 and evidence.streak else (streak,)
     if rule.is_plain:
         return _plain(rule, evidence, (beyond, *running))
-    significant = _significant(rule, evidence, p_adjusted, rate)
+    # PSI has no p-value: its rule of thumb is enough
+    is_sure = evidence.adequate if rule.test == "psi" else p_adjusted is not None and p_adjusted < rate
+    enough = DecisionCheck("enough_evidence", bool(evidence.detail["sure"])) if rule.accumulates else None
+    significant = enough or DecisionCheck("sure", is_sure)
     checks = (*evidence.checks, beyond, *running, significant)
     if beyond.passed and streak.passed and significant.passed:
         reason, causes = _breach(rule, evidence, rate)
@@ -115,14 +118,6 @@ def _plain(rule: Rule, evidence: Comparison, threshold_checks: tuple[DecisionChe
         return VerdictDecision("unconfirmed", Reason.STREAK_INCOMPLETE, checks)
     level = {"increase": Reason.INCREASED, "decrease": Reason.DECREASED, "below": Reason.BELOW_THRESHOLD}
     return VerdictDecision("breach", level.get(rule.condition, Reason.ABOVE_THRESHOLD), checks)
-
-
-def _significant(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> DecisionCheck:
-    if rule.test == "psi":  # PSI has no p-value: its rule of thumb is enough
-        return DecisionCheck("sure", evidence.adequate)
-    if rule.accumulates:
-        return DecisionCheck("enough_evidence", bool(evidence.detail["sure"]))
-    return DecisionCheck("sure", p_adjusted is not None and p_adjusted < rate)
 
 
 def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tuple[DecisionCheck, ...]]:

@@ -226,14 +226,11 @@ def troubled_segments(
     spread = spread * [spread_beyond_chance(gap[k], variance[k], int(place[k])) for k in line]
     sure = more - ndtri(1 - CHANCE / change.size) * np.sqrt(spread)
     moved = changes(rest.value[1:], rest.variance[1:])[0][line, place]
-    named = (sure > 0) & (more > np.maximum(margin, moved)) & (more + moved > margin) & _is_part(evidence, place)
-    found = sorted(np.flatnonzero(named), key=lambda k: (evidence.segments[k][0] == SCORE_BAND, -sure[k]))
-    return [TroubledSegment(evidence.segments[k], int(place[k])) for k in found]
-
-
-def _is_part(evidence: WeeklyEvidence, place: Floats) -> Bools:
-    """Whether each segment has enough rows since its window ``place``, and leaves some to the rest."""
+    # with enough rows since its window, and some left to the rest
     since = np.arange(len(evidence.windows)) >= place[:, None]
     rows = (evidence.rows[1:] * since).sum(axis=1)
     share = rows / np.maximum((evidence.rows[:1] * since).sum(axis=1), 1e-9)
-    return np.asarray((rows >= LEAST_ROWS) & (np.maximum(share, evidence.share[:, -1]) <= NEARLY_ALL))
+    is_part = (rows >= LEAST_ROWS) & (np.maximum(share, evidence.share[:, -1]) <= NEARLY_ALL)
+    named = (sure > 0) & (more > np.maximum(margin, moved)) & (more + moved > margin) & is_part
+    found = sorted(np.flatnonzero(named), key=lambda k: (evidence.segments[k][0] == SCORE_BAND, -sure[k]))
+    return [TroubledSegment(evidence.segments[k], int(place[k])) for k in found]

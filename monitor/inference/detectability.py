@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -51,7 +50,10 @@ def _known(found: Sequence[float]) -> list[float | None]:
 
 def _exceeded(at: EceMoments, probability: float, chance_of: Callable[[Floats, EceMoments], Floats] = tail) -> Floats:
     """The plug-in value (or change) that is exceeded with this probability; shape (T,)."""
-    up, (mean, sd) = probability < 0.5, _overall(at)
+    up, mean, sd = probability < 0.5, at.mean, np.sqrt(at.variance)
+    if mean.ndim > 1:  # over all shifts of a week
+        mean = at.mean @ LIKELY
+        sd = np.sqrt(at.variance @ LIKELY + (at.mean - mean[:, None]) ** 2 @ LIKELY)
 
     def short(distance: Floats, which: Ints) -> Floats:
         reached = chance_of(mean[which] + (distance if up else -distance), each_at(at, which))
@@ -59,14 +61,6 @@ def _exceeded(at: EceMoments, probability: float, chance_of: Callable[[Floats, E
 
     distance = smallest(short, max(probability, 1 - probability), sd + ROUNDING)
     return mean + (distance if up else -distance)
-
-
-def _overall(at: EceMoments) -> tuple[Floats, Floats]:
-    """Mean and standard deviation, each of shape (T,), over all shifts of a week where the moments are of each."""
-    if at.mean.ndim == 1:
-        return at.mean, np.sqrt(at.variance)
-    mean = at.mean @ LIKELY
-    return mean, np.sqrt(at.variance @ LIKELY + (at.mean - mean[:, None]) ** 2 @ LIKELY)
 
 
 def ece_increase_detectables(
@@ -165,9 +159,15 @@ def ece_level_detectables(
 
     def asked(with_rows: Sequence[BinCounts], _: Sequence[int]) -> tuple[Floats, Floats]:
         stacked = stack(with_rows)
+
+        def seen_above(distance: Floats, which: Ints) -> Floats:
+            part = each_at(stacked, which)
+            at = _at(part, threshold + distance)
+            shown = replace(part, gap=hypothetical(part, position_of(part, at.mean)) - part.score)
+            return tail(_exceeded(at_level(shown, threshold)[0], rate), at)
+
         if side == "above":
-            seen = partial(_seen_above, stacked, threshold, rate)
-            return smallest(seen, POWER, 2 * stacked.noise), at_walls(stacked) - threshold
+            return smallest(seen_above, POWER, 2 * stacked.noise), at_walls(stacked) - threshold
         start = np.full(len(with_rows), threshold)
         critical = _exceeded(_at(stacked, start), 1 - rate)
 
@@ -177,14 +177,6 @@ def ece_level_detectables(
         return smallest(seen_below, POWER, 2 * stacked.noise), np.full_like(start, 2)
 
     return _known(of_filled(tables, lambda with_rows, _: _either_way(with_rows, asked), math.nan))
-
-
-def _seen_above(tables: GapTables, threshold: float, rate: float, distance: Floats, which: Ints) -> Floats:
-    """The chance that a true ECE so far above the threshold is seen to be above it, by the gaps that it would show."""
-    part = each_at(tables, which)
-    at = _at(part, threshold + distance)
-    shown = replace(part, gap=hypothetical(part, position_of(part, at.mean)) - part.score)
-    return tail(_exceeded(at_level(shown, threshold)[0], rate), at)
 
 
 def _middle_bins(n: Floats, rate: Floats, filled: Bools) -> Ints:

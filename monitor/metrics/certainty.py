@@ -59,16 +59,17 @@ def uncertain_part(soft: Floats, certain: Floats) -> Floats:
     return np.where(rest > 1e-12 * soft, rest, 0.0)
 
 
-def uncertain_accuracy(soft: Floats, certain: Floats) -> Floats:
-    """The accuracy of U, shape (...)."""
-    return accuracy(uncertain_part(soft, certain))
-
-
 _BOTH = (soft_confusion, certain_confusion)
 STATISTICS: tuple[RowStatistic, ...] = (
     RowStatistic("certainty_accuracy", "Accuracy of the scores", "higher", sums=(soft_confusion,), of=accuracy),
     RowStatistic("certain_accuracy", "Accuracy of the certain part", "higher", sums=(certain_confusion,), of=accuracy),
-    RowStatistic("uncertain_accuracy", "Accuracy of the uncertain part", "none", sums=_BOTH, of=uncertain_accuracy),
+    RowStatistic(
+        "uncertain_accuracy",
+        "Accuracy of the uncertain part",
+        "none",
+        sums=_BOTH,
+        of=lambda soft, certain: accuracy(uncertain_part(soft, certain)),
+    ),
     RowStatistic("certainty_ratio", "Certainty ratio", "higher", sums=_BOTH, of=certainty_ratio),
     RowStatistic("certain_share", "Certain share", "none", sums=_BOTH, of=certain_share),
     RowStatistic(

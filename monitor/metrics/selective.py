@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from monitor.core.counts import CELLS, Bools, Counts, Floats
-from monitor.core.records import ScoreIs
+from monitor.core.counts import CELLS, Counts, Floats
 from monitor.metrics.classification import Share, share_of
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import Groups, over
@@ -104,17 +103,14 @@ def e_aurc_core(groups: Groups) -> Floats:
 
 def _by_score(groups: Groups) -> tuple[Floats, Floats]:
     """The weights of the wrong rows and of all rows, by distinct cell, highest first; shapes (T,) or (B, T)."""
-    chosen = _chosen(groups.predicted, groups.score_is)
+    of_label = groups.score_is == "probability_of_label"
+    chosen = groups.predicted if of_label else np.ones_like(groups.predicted)
     cell, hit, miss = groups.cell[chosen], groups.hit[..., chosen], groups.miss[..., chosen]
     if len(cell) == 0:
         return miss, miss
     starts = np.flatnonzero(np.concatenate(([True], np.diff(cell) > 0)))  # cells are in order
     wrong, right = (np.add.reduceat(part, starts, axis=-1)[..., ::-1] for part in (miss, hit))
     return wrong, wrong + right
-
-
-def _chosen(predicted: Bools, score_is: ScoreIs) -> Bools:
-    return predicted if score_is == "probability_of_label" else np.ones_like(predicted)
 
 
 def automated_right(counts: Counts) -> Share | None:

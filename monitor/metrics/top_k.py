@@ -28,23 +28,21 @@ def precision_at(counts: Counts) -> float | None:
     return min(max(float(counts.wy.sum()) / total, 0.0), 1.0) if total > 0 else None
 
 
-_SAME = {"ece": "equal_width_ece", "ace": "ace", "brier": "brier", "nll": "nll", "precision": "prevalence"}
-ON_RANKED: Mapping[str, str] = {f"{kind}_at_{k}": same for k in RANKS for kind, same in _SAME.items()}
+_KINDS: tuple[tuple[str, str, Direction, tuple[Band, ...], str], ...] = (
+    ("ece", "ECE", "lower", CALIBRATION_BANDS, "equal_width_ece"),
+    ("ace", "ACE", "lower", CALIBRATION_BANDS, "ace"),
+    ("brier", "Brier", "lower", (), "brier"),
+    ("nll", "NLL", "lower", (), "nll"),
+    ("precision", "P", "higher", (), "prevalence"),
+)
+ON_RANKED: Mapping[str, str] = {f"{kind}_at_{k}": same for k in RANKS for kind, *_, same in _KINDS}
 """For each of :data:`REGISTERED`, the metric of counts that it computes on the counts of rank 1 to k; its law holds
 here too."""
-
-_KINDS: tuple[tuple[str, str, Direction, tuple[Band, ...]], ...] = (
-    ("ece", "ECE", "lower", CALIBRATION_BANDS),
-    ("ace", "ACE", "lower", CALIBRATION_BANDS),
-    ("brier", "Brier", "lower", ()),
-    ("nll", "NLL", "lower", ()),
-    ("precision", "P", "higher", ()),
-)
 REGISTERED: tuple[Metric, ...] = (
     *(
         Metric(f"{kind}_at_{k}", f"{title}@{k}", direction, bands)
         for k in RANKS
-        for kind, title, direction, bands in _KINDS
+        for kind, title, direction, bands, _ in _KINDS
     ),
     *(Metric(f"ndcg_at_{k}", f"nDCG@{k}", "higher") for k in RANKS),
     Metric("hamming_loss", "Hamming loss", "lower"),

@@ -63,7 +63,13 @@ class ScoreMap:
         if self.method not in METHODS:
             raise ScoreMapError(f"the method must be one of {', '.join(METHODS)}, not {self.method!r}")
         if self.method == "isotonic":
-            _check_knots(self.knots)
+            knots = self.knots
+            if not 1 <= len(knots) <= MOST_KNOTS:
+                raise ScoreMapError(f"an isotonic map has 1 to {MOST_KNOTS} knots, not {len(knots)}")
+            if not all(0 <= number <= 1 for knot in knots for number in knot):
+                raise ScoreMapError("every knot must be a pair of scores in [0, 1]")
+            if any(later[0] <= earlier[0] or later[1] < earlier[1] for earlier, later in pairwise(knots)):
+                raise ScoreMapError("old scores of the knots must rise, and new ones never fall")
         elif not (0 < self.slope < math.inf and math.isfinite(self.intercept)):
             raise ScoreMapError("the slope (1 / temperature) must be above 0 and the intercept a number")
 
@@ -82,15 +88,6 @@ class ScoreMap:
         about = {"source": self.source, "label": self.label, "rows": self.rows, "fitted_on": self.fitted_on}
         head = {"format": FORMAT, "version": VERSION, "method": self.method}
         return json.dumps({**head, **parameters[self.method], **about}, ensure_ascii=False)
-
-
-def _check_knots(knots: tuple[tuple[float, float], ...]) -> None:
-    if not 1 <= len(knots) <= MOST_KNOTS:
-        raise ScoreMapError(f"an isotonic map has 1 to {MOST_KNOTS} knots, not {len(knots)}")
-    if not all(0 <= number <= 1 for knot in knots for number in knot):
-        raise ScoreMapError("every knot must be a pair of scores in [0, 1]")
-    if any(later[0] <= earlier[0] or later[1] < earlier[1] for earlier, later in pairwise(knots)):
-        raise ScoreMapError("old scores of the knots must rise, and new ones never fall")
 
 
 def apply_one(score_map: ScoreMap, score: float) -> float:
@@ -158,7 +155,12 @@ def _from_fields(found: Mapping[str, Any]) -> ScoreMap:
     kept: dict[str, Any] = {key: _text(found, key, or_null=True) for key in ("source", "label")}
     kept |= {"rows": int(_number(found, "rows")), "fitted_on": _text(found, "fitted_on")}
     if method == "isotonic":
-        return ScoreMap(method, knots=_knots(found["knots"]), **kept)
+        knots = found["knots"]
+        if not isinstance(knots, list) or not all(
+            isinstance(knot, list) and len(knot) == 2 and all(map(_is_number, knot)) for knot in knots
+        ):
+            raise ScoreMapError("knots must be a list of pairs of numbers")
+        return ScoreMap(method, knots=tuple((float(old), float(new)) for old, new in knots), **kept)
     if method == "platt":
         return ScoreMap(method, slope=_number(found, "slope"), intercept=_number(found, "intercept"), **kept)
     temperature = _number(found, "temperature")
@@ -181,17 +183,6 @@ def _text(found: Mapping[str, Any], key: str, *, or_null: bool = False) -> str |
     if not (isinstance(found[key], str) or (or_null and found[key] is None)):
         raise ScoreMapError(f"{key} must be a text, not {found[key]!r}")
     return found[key]  # type: ignore[no-any-return]
-
-
-def _knots(found: object) -> tuple[tuple[float, float], ...]:
-    if not isinstance(found, list) or not all(
-        isinstance(knot, list) and len(knot) == 2 and all(map(_is_number, knot)) for knot in found
-    ):
-        raise ScoreMapError("knots must be a list of pairs of numbers")
-    return tuple((float(old), float(new)) for old, new in found)
-
-
-# --- a score map as one SQL expression
 
 
 def as_sql(score_map: ScoreMap, column: str, *, scale: float = 1) -> str:
