@@ -184,9 +184,21 @@ def _evidence(samples: Sequence[RuleSample], *, looks: bool) -> list[Comparison]
     """
     usable = [sample for sample in samples if sample.usable]
     seen = measurements(usable)
+    # for each window, or group of windows, of a `for` rule: whether it alone is beyond the threshold; "too_few" where
+    # it has so few rows beside the others that it says nothing by itself
+    groups = [[] if sample.rule.for_windows == 1 else sample.groups for sample in usable]
+    found = iter(beyond_alone([group for each in groups for group in each]))
+    alone = [
+        [
+            {"windows": len(group.windows), **one}
+            | ({} if sample.rule.is_plain or not sample.says_nothing(one["n"]) else {"too_few": True})
+            for group, one in zip(each, found, strict=False)
+        ]
+        for sample, each in zip(usable, groups, strict=True)
+    ]
     made = iter(
-        _comparison_of(sample, one, {"groups": groups, **newest}, _times(sample, looks=looks))
-        for sample, one, groups, newest in zip(usable, seen, _alone(usable), _newest_alone(usable, seen), strict=True)
+        _comparison_of(sample, one, {"groups": of_groups, **newest}, _times(sample, looks=looks))
+        for sample, one, of_groups, newest in zip(usable, seen, alone, _newest_alone(usable, seen), strict=True)
     )
     return [next(made) if sample.usable else _moved_evidence(sample) for sample in samples]
 
@@ -383,23 +395,6 @@ def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
         "design_effect": counts.design_effect,
         **({} if measured is counts else {"of": "automated", "of_rows": measured.rows}),
     }
-
-
-def _alone(samples: Sequence[RuleSample]) -> list[list[dict[str, Any]]]:
-    """For each window, or group of windows, of a `for` rule: whether it alone is beyond the threshold.
-
-    ``too_few`` where a group has so few rows beside the others that it says nothing by itself.
-    """
-    groups = [[] if sample.rule.for_windows == 1 else sample.groups for sample in samples]
-    found = iter(beyond_alone([group for each in groups for group in each]))
-    return [
-        [
-            {"windows": len(group.windows), **alone}
-            | ({} if sample.rule.is_plain or not sample.says_nothing(alone["n"]) else {"too_few": True})
-            for group, alone in zip(each, found, strict=False)
-        ]
-        for sample, each in zip(samples, groups, strict=True)
-    ]
 
 
 def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Comparison]) -> list[dict[str, Any]]:

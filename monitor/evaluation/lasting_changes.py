@@ -193,7 +193,12 @@ def accumulate_changes(
         of_places = [(family[at], run) for at in places if (run := runs[at]) is not None]
         strands = [strand_runs(rule, run, rule_input) for rule_input, run in of_places]
         proved = zip(of_places, proofs(rule, strands, evaluation), strict=True)
-        return _comparisons(rule, [(rule_input, run, proof) for (rule_input, run), proof in proved], evaluation)
+        labels = [(rule_input, run, proof) for (rule_input, run), proof in proved]
+        # the windows since the likely start of a suspected change, and the baseline
+        parts = [[run.since(proof.lead.start), run.then, *run.parts[-SHOWN:]] for _, run, proof in labels]
+        values = iter(_measured(rule, [one for each in parts for one in each], evaluation.confidence))
+        every = zip(labels, parts, strict=True)
+        return [_comparison(rule, each, of, [next(values) for _ in of], evaluation) for each, of in every]
 
     return judged(rule, family, has_rows, measured)
 
@@ -202,16 +207,6 @@ def accumulate_changes(
 
 Proved = tuple[RuleInput, ChangeRun, Proof]
 """A label with its windows and the evidence of each of its strands."""
-
-
-def _comparisons(rule: Rule, labels: Sequence[Proved], evaluation: EvaluationConfig) -> list[Comparison]:
-    """The comparison of each label: the windows since the likely start of a suspected change, and the baseline."""
-    parts = [[run.since(proof.lead.start), run.then, *run.parts[-SHOWN:]] for _, run, proof in labels]
-    values = iter(_measured(rule, [one for each in parts for one in each], evaluation.confidence))
-    return [
-        _comparison(rule, each, of, [next(values) for _ in of], evaluation)
-        for each, of in zip(labels, parts, strict=True)
-    ]
 
 
 def _comparison(

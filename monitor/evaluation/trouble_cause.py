@@ -15,7 +15,7 @@ import numpy as np
 
 from monitor.core.counts import Floats
 from monitor.core.diagnoses import LikelyCause, Segment, Since
-from monitor.core.promises import APART, PastWindow, Promise, pooled_promise
+from monitor.core.promises import APART, PastWindow, pooled_promise
 from monitor.core.records import SCORE_BAND, Annotation
 from monitor.core.wording import percent
 from monitor.evaluation.weekly_evidence import NEARLY_ALL, WeeklyEvidence, breaks_at, changes, mean_of
@@ -131,22 +131,23 @@ def _version(around: _Around, version: str, place: int, name: str) -> Iterator[L
     evidence = around.evidence
     line = {segment: k for k, segment in enumerate(evidence.segments)}.get((VERSION, version))
     if line is not None and float(evidence.share[line, place:].mean()) <= NEARLY_ALL:
-        share, is_sure = _against_others(evidence, line, place, around.total)
+        # the share of the change that it explains against the other rows since then, and whether that is sure
+        gap, noise = (of[line, place:] for of in evidence.against(evidence.rest()))
+        known, share, is_sure = np.isfinite(noise), 0.0, False
+        if known.any():
+            mean, certainty = mean_of(gap[known], noise[known])
+            share = mean * float(evidence.share[line, place:].mean()) / max(around.total, 1e-9)
+            is_sure = mean > LIKELY * certainty**-0.5
         if around.segment == (VERSION, version) or (is_sure and share >= LEAST_SHARE):
             yield LikelyCause("version", version, name, min(share, 1.0))
-    elif _comes_with(around, place) and not _others_changed_too(around, line, place):
-        yield LikelyCause("version", version, name)
-
-
-def _against_others(evidence: WeeklyEvidence, line: int, place: int, total: float) -> tuple[float, bool]:
-    """The share of the change that a segment explains against the other rows since then, and whether that is sure."""
-    gap, noise = (of[line, place:] for of in evidence.against(evidence.rest()))
-    known = np.isfinite(noise)
-    if not known.any():
-        return 0.0, False
-    mean, certainty = mean_of(gap[known], noise[known])
-    explained = mean * float(evidence.share[line, place:].mean())
-    return explained / max(total, 1e-9), mean > LIKELY * certainty**-0.5
+    elif _comes_with(around, place):
+        others_too = False
+        if line is not None and LEAST_SHARE <= float(evidence.share[line, place]) <= NEARLY_ALL:
+            # rows without the version, in a window in which only some had it, surely were not better than its rows
+            gap, noise = (of[line, place] for of in evidence.against(evidence.rest()))
+            others_too = bool(gap + 2 * np.sqrt(noise) < LEAST_SHARE * around.total)
+        if not others_too:
+            yield LikelyCause("version", version, name)
 
 
 def _comes_with(around: _Around, place: int) -> bool:
@@ -157,14 +158,6 @@ def _comes_with(around: _Around, place: int) -> bool:
     if around.segment in around.history.segments:
         line = 1 + around.history.segments.index(around.segment)
     return name in around.history.windows and breaks_at(around.history, line, around.history.windows.index(name))
-
-
-def _others_changed_too(around: _Around, line: int | None, place: int) -> bool:
-    """Whether rows without the version, in a window in which only some had it, surely were not better than its rows."""
-    if line is None or not LEAST_SHARE <= float(around.evidence.share[line, place]) <= NEARLY_ALL:
-        return False
-    gap, noise = (of[line, place] for of in around.evidence.against(around.evidence.rest()))
-    return bool(gap + 2 * np.sqrt(noise) < LEAST_SHARE * around.total)
 
 
 # --- the mix of rows
@@ -229,7 +222,13 @@ def _class_mix(around: _Around, label: str | None, windows: Sequence[PastWindow]
     used = [window for window in windows if window.window.name in evidence.windows]
     if not all(_has_classes(label, window) for window in used):
         return
-    then, now = (in_bands(_all_rows(label, part)) for part in (used[:at], used[at:]))
+    tables = []
+    for windows_of in (used[:at], used[at:]):
+        parts = [window.segments.get(label, {}) for window in windows_of]
+        every = {name: [part.get((SCORE_BAND, name), {}).get("all") for part in parts] for name in APART}
+        known = {name: [each for each in of if each is not None] for name, of in every.items()}
+        tables.append(in_bands({name: pooled_promise(of) for name, of in known.items() if of}))
+    then, now = tables
     mix = class_mix(now, then) if then.w.sum() > 0 and now.w.sum() > 0 else None
     if mix is None or not mix.only_share_changed:
         return
@@ -248,14 +247,6 @@ def _has_classes(label: str | None, window: PastWindow) -> bool:
     every, given = (window.promise(label, where) for where in ("all", "predicted"))
     is_of_label = (window.settings or {}).get("score_is") == "probability_of_label"
     return is_of_label and every is not None and (given is None or given.rows < every.rows)
-
-
-def _all_rows(label: str | None, windows: Sequence[PastWindow]) -> dict[str, Promise]:
-    """The promise of all rows in each band of scores, over the windows."""
-    parts = [window.segments.get(label, {}) for window in windows]
-    every = {name: [part.get((SCORE_BAND, name), {}).get("all") for part in parts] for name in APART}
-    known = {name: [each for each in of if each is not None] for name, of in every.items()}
-    return {name: pooled_promise(of) for name, of in known.items() if of}
 
 
 # --- what people noted

@@ -49,23 +49,15 @@ def decide(
     adjusted = {place: by_p[p] for place, p in zip(tested, p_values, strict=True)}
     shared = {"rate": rate, "family": len(values), "rules": rules}
     beside = _digest_of(family)
-    return [
-        replace(verdict, detail={**verdict.detail, **shared, **_decision_detail(c, values)})
-        for i, c in enumerate(family)
-        for verdict in [
-            _with_blocked_ranges(rule, _verdict(rule, c, adjusted.get(i), rate, revision, beside), acts_from)
-        ]
-    ]
-
-
-def _decision_detail(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
-    """The facts that decide the outcome, stored so that a verdict can be explained after the rules have changed."""
-    if evidence.problem is not None:
-        return {}
-    p_value = evidence.p_value
-    rank = None if p_value is None or not values else sum(p <= p_value for p in values)
-    flags = {"beyond": evidence.beyond, "streak": evidence.streak, "adequate": evidence.adequate}
-    return {**flags, "p_rate": evidence.p_rate, "rank": rank}
+    found = []
+    for place, c in enumerate(family):
+        verdict = _with_blocked_ranges(rule, _verdict(rule, c, adjusted.get(place), rate, revision, beside), acts_from)
+        # the facts that decide the outcome, so that a verdict can be explained after the rules have changed
+        flags = {"beyond": c.beyond, "streak": c.streak, "adequate": c.adequate, "p_rate": c.p_rate}
+        rank = None if (p := c.p_value) is None or not values else sum(each <= p for each in values)
+        decisive = {} if c.problem is not None else {**flags, "rank": rank}
+        found.append(replace(verdict, detail={**verdict.detail, **shared, **decisive}))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,19 +150,6 @@ def _with_blocked_ranges(rule: Rule, verdict: Verdict, acts_from: Callable[[str 
     return replace(verdict, severity="warning")
 
 
-def verdict_id(rule: Rule, evidence: Comparison, revision: str, beside: str) -> str:
-    """A hash of everything that the verdict depends on: equal input gives an equal id.
-
-    ``beside`` is that of the family: p-values are adjusted over it.
-    """
-    subject, window = evidence.subject, evidence.window
-    parts = (
-        subject.source, rule.id, subject.label, window.schedule, window.name,
-        evidence.baseline_version, revision, evidence.data_digest, evidence.problem, beside,
-    )  # fmt: skip
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-
 def _digest_of(family: Sequence[Comparison]) -> str:
     """A hash of the rows of all subjects that are judged together; what was not measured changes nothing."""
     rows = sorted(repr((each.subject.label, each.data_digest)) for each in family if each.problem is None)
@@ -190,8 +169,14 @@ def _verdict(
     segment = {"segment": None} if rule.scope == "segments" else {}  # until evidence names one
     detail = {**segment, **evidence.detail, **how, **out_of_reach, "condition": rule.condition, "checks": checks}
     numbers: dict[str, Any] = {each.name: getattr(evidence, each.name) for each in fields(RuleNumbers)}
+    # a hash of everything that the verdict depends on: equal input gives an equal id; p-values are of the family beside
+    subject, window = evidence.subject, evidence.window
+    parts = (
+        subject.source, rule.id, subject.label, window.schedule, window.name,
+        evidence.baseline_version, revision, evidence.data_digest, evidence.problem, beside,
+    )  # fmt: skip
     return Verdict(
-        id=verdict_id(rule, evidence, revision, beside), rule=rule.id, subject=evidence.subject, window=evidence.window,
+        id=hashlib.sha256(repr(parts).encode()).hexdigest()[:16], rule=rule.id, subject=subject, window=window,
         metric=rule.measure, where=rule.where, outcome=found.outcome, reason=found.reason, severity=rule.severity,
         threshold=rule.threshold, p_adjusted=p_adjusted, rules_revision=revision,
         actions=rule.actions if found.outcome == "breach" else (),

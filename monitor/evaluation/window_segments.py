@@ -94,8 +94,15 @@ def compare_segments(
         gates(rule, each, has_rows=any(part.problem is not Reason.NO_ROWS for part in parts.values()))
         for each, parts in zip(family, compared, strict=True)
     ]
+    # of each segment with enough rows, all windows together; 1 for one that is not beyond the threshold in every window
+    needed = rows_needed(rule, evaluation)
     p_values = [
-        _p_values(rule, parts, evaluation) if problem is None else {}
+        {
+            segment: part.p_value if part.beyond and part.streak else 1.0
+            for segment, part in (parts if problem is None else {}).items()
+            if part.problem is None and part.p_value is not None
+            if part.detail.get("together", {"n": part.n})["n"] >= needed
+        }
         for parts, (_, problem) in zip(compared, gated, strict=True)
     ]
     rate = evaluation.false_discovery_rate
@@ -105,21 +112,6 @@ def compare_segments(
         _of_label(rule, each, parts, of_label, chosen, gate)
         for each, parts, of_label, chosen, gate in zip(family, compared, p_values, named, gated, strict=True)
     ]
-
-
-def _p_values(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: EvaluationConfig) -> dict[Segment, float]:
-    """The p-value of each segment with enough rows; 1 for one that is not beyond the threshold in every window.
-
-    Of a segment whose newest window is judged alone the windows together have enough.
-    """
-    needed = rows_needed(rule, evaluation)
-    return {
-        segment: part.p_value if part.beyond and part.streak else 1.0
-        for segment, part in parts.items()
-        if part.problem is None
-        and part.p_value is not None
-        and part.detail.get("together", {"n": part.n})["n"] >= needed
-    }
 
 
 def _of_label(

@@ -35,23 +35,19 @@ def _without(verdict: Verdict, value: float, error: float, classes: int) -> floa
     """The value against true truths, no share beyond 0 and 1."""
     claimed = verdict.detail.get("promised")
     if verdict.metric in _ACCURACIES:
-        return _right(value, error, classes)
+        return share_of_right(value, error, classes)
     if verdict.metric == "overconfidence" and claimed is not None:
-        return float(claimed) - _right(float(claimed) - value, error, classes)
+        return float(claimed) - share_of_right(float(claimed) - value, error, classes)
     return None
-
-
-def _right(measured: float, error: float, classes: int) -> float:
-    return min(max(share_of_right(measured, error, classes), 0.0), 1.0)
 
 
 def share_of_right(measured: float, error: float, classes: int) -> float:
     """The accuracy, where ``measured`` is that against truths wrong with probability ``error``, each any of the others.
 
-    Below 0 or above 1 where the measured share cannot be one of so many wrong truths.
+    0 or 1 where the measured share cannot be one of so many wrong truths.
 
     >>> round(share_of_right(0.86, error=0.05, classes=2), 6)
     0.9
     """
     by_chance = error / (classes - 1)
-    return (measured - by_chance) / (1 - error - by_chance)
+    return min(max((measured - by_chance) / (1 - error - by_chance), 0.0), 1.0)

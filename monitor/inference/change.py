@@ -33,7 +33,6 @@ from monitor.inference.gaps import (
     position_of,
     stack,
     tail,
-    with_drawn_shares,
 )
 from monitor.inference.intervals import MceInterval, mce_intervals
 from monitor.inference.maximum import Pair, stays_within, unchanged
@@ -250,7 +249,12 @@ def at_level(tables: GapTables, threshold: float) -> tuple[EceMoments, Floats]:
     gaps = ConcentratedGaps(*(getattr(tables, each.name) for each in fields(tables)))
     rate = hypothetical(gaps, position_of(gaps, np.full(len(tables.n), threshold)))
     at, tie = exact_moments(tables, rate)
-    return with_drawn_shares(at, tables, rate), tie
+    # where bins have the shares of a sample, which matter with few gaps
+    off = np.abs(rate - tables.score)
+    apart = off - (tables.share * off).sum(axis=1, keepdims=True)
+    rows = np.where(tables.share > 0, tables.n, 0.0).sum(axis=1)
+    second, third = ((tables.share * apart**k).sum(axis=1) / rows ** (k - 1) for k in (2, 3))
+    return EceMoments(at.mean, at.variance + second, at.third + third), tie
 
 
 def _ece_below(tables: GapTables, threshold: float) -> Floats:

@@ -252,15 +252,6 @@ def _summed(share: Floats, noise: _Noise) -> EceMoments:
     )
 
 
-def with_drawn_shares(at: EceMoments, tables: GapTables, rate: Floats) -> EceMoments:
-    """The moments with hit rates ``rate`` (T, M) where bins have the shares of a sample: they matter with few gaps."""
-    off = np.abs(rate - tables.score)
-    apart = off - (tables.share * off).sum(axis=1, keepdims=True)
-    rows = np.where(tables.share > 0, tables.n, 0.0).sum(axis=1)
-    second, third = ((tables.share * apart**k).sum(axis=1) / rows ** (k - 1) for k in (2, 3))
-    return EceMoments(at.mean, at.variance + second, at.third + third)
-
-
 def exact_moments(tables: GapTables, rate: Floats) -> tuple[EceMoments, Floats]:
     """:func:`moments` with binomial noise where a bin's hits vary little, and the size of a tie, (T,).
 

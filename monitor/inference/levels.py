@@ -90,7 +90,21 @@ def change_p(
     laws = _laws_of(metric, window, baseline)
     if laws is not None and effects != INDEPENDENT:
         laws = _laws_of(metric, *by_week(window, baseline, effects)) or laws
-    return None if laws is None else _increase_p(*(laws[::-1] if falls else laws), accepted)
+    if laws is None:
+        return None
+    found, frozen = laws[::-1] if falls else laws
+    if isinstance(found, LogitArea) and isinstance(frozen, LogitArea):
+        return found.risen_from(frozen, accepted)
+    if isinstance(found, LogitArea) or isinstance(frozen, LogitArea):
+        return 0.5  # the other window has no miss: its rows say nothing about the truth
+    risen = found.below.minus(frozen.above).below(accepted)
+    if isinstance(found, Proportion) and isinstance(frozen, Proportion):
+        # if both windows had the same true value (the two pooled)
+        hits = found.share * found.rows + found.share_at(frozen.value) * frozen.rows
+        same = found.offset + found.scale * (hits + 0.5) / (found.rows + frozen.rows + 1)
+        deviation = math.sqrt(sum(law.variance_at(law.share_at(same)) for law in (found, frozen)))
+        return max(risen, float(ndtr((frozen.value + accepted - found.value) / deviation)))
+    return risen
 
 
 def _laws_of(metric: str | MetricSpec, window: Counts, baseline: Counts) -> tuple[Law, Law] | None:
@@ -136,7 +150,16 @@ def detectable_change(
         then = replace(then, offset=then.offset + accepted)
         further = _share_increase(now, then, float(ndtri(POWER) - ndtri(rate)))
         return None if further is None else accepted + further
-    moved = accepted + _seen_increase(*(laws[::-1] if falls else laws), rate)
+    higher, lower = laws[::-1] if falls else laws
+    # at the present variances (and skewness) of the two windows
+    if isinstance(higher, LogitArea) and isinstance(lower, LogitArea):
+        reach = float(ndtri(POWER) - stdtrit(higher.freedom_with(lower), rate))
+        moved = accepted + reach * math.sqrt(higher.variance + lower.variance)
+    elif isinstance(higher, LogitArea) or isinstance(lower, LogitArea):
+        moved = math.inf
+    else:
+        high, low = higher.above.minus(lower.below), higher.below.minus(lower.above)
+        moved = accepted + (high.quantile(POWER) - low.quantile(rate))
     most = found.most if isinstance(found, OfMoments) else 1.0
     return moved if (moved <= frozen.value if falls else frozen.value + moved <= most) else None
 
@@ -226,32 +249,6 @@ _LAWS: Mapping[str, Callable[[Counts], Law | None]] = {
     "overconfidence": _overconfidence,
     "f1": _f1,
 }
-
-
-def _increase_p(found: Law, frozen: Law, accepted: float) -> float:
-    if isinstance(found, LogitArea) and isinstance(frozen, LogitArea):
-        return found.risen_from(frozen, accepted)
-    if isinstance(found, LogitArea) or isinstance(frozen, LogitArea):
-        return 0.5  # the other window has no miss: its rows say nothing about the truth
-    risen = found.below.minus(frozen.above).below(accepted)
-    if isinstance(found, Proportion) and isinstance(frozen, Proportion):
-        # if both windows had the same true value (the two pooled)
-        hits = found.share * found.rows + found.share_at(frozen.value) * frozen.rows
-        same = found.offset + found.scale * (hits + 0.5) / (found.rows + frozen.rows + 1)
-        deviation = math.sqrt(sum(law.variance_at(law.share_at(same)) for law in (found, frozen)))
-        return max(risen, float(ndtr((frozen.value + accepted - found.value) / deviation)))
-    return risen
-
-
-def _seen_increase(found: Law, frozen: Law, rate: float) -> float:
-    """The increase that is seen with ``power``, at the present variances (and skewness) of the two windows."""
-    if isinstance(found, LogitArea) and isinstance(frozen, LogitArea):
-        reach = ndtri(POWER) - stdtrit(found.freedom_with(frozen), rate)
-        return float(reach) * math.sqrt(found.variance + frozen.variance)
-    if isinstance(found, LogitArea) or isinstance(frozen, LogitArea):
-        return math.inf
-    most, least = found.above.minus(frozen.below), found.below.minus(frozen.above)
-    return most.quantile(POWER) - least.quantile(rate)
 
 
 def _share_increase(found: Proportion, frozen: Proportion, reach: float) -> float | None:

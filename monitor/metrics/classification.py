@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.core.counts import Counts, Floats
+from monitor.core.records import Where
 from monitor.metrics.definition import Direction, Metric
 from monitor.metrics.groups import Groups, over
 
@@ -57,10 +58,14 @@ def missed(counts: Counts) -> Share | None:
     return _share_among(counts, actual, actual[~counts.predicted])
 
 
-def predicted_right(counts: Counts) -> Share | None:
-    """The precision as a share of the predicted rows; None if nothing was predicted."""
-    chosen = counts.where("predicted")
-    return share_of(chosen, chosen.wy)
+def came_true(where: Where) -> Callable[[Counts], Share | None]:
+    """The share of the rows of a population whose outcome came true, as the precision; None without rows."""
+
+    def share(counts: Counts) -> Share | None:
+        chosen = counts.where(where)
+        return share_of(chosen, chosen.wy)
+
+    return share
 
 
 def positives_found(counts: Counts) -> Share | None:
@@ -208,7 +213,7 @@ ACCURACY = Metric("accuracy", "Accuracy", "higher", share=right)
 FALSE_NEGATIVE_RATE = Metric("false_negative_rate", "False-negative rate", "lower", share=missed)
 REGISTERED: tuple[Metric, ...] = (
     Metric("error_rate", "Error rate", "lower", share=lambda counts: others(right(counts))),
-    Metric("precision", "Precision", "higher", share=predicted_right),
+    Metric("precision", "Precision", "higher", share=came_true("predicted")),
     Metric("recall", "Recall", "higher", share=positives_found),
     Metric("f1", "F1", "higher"),
     Metric("false_positive_rate", "False-positive rate", "lower", share=alarmed),

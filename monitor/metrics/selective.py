@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from monitor.core.counts import CELLS, Counts, Floats
-from monitor.metrics.classification import Share, share_of
+from monitor.metrics.classification import Share, came_true, share_of
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import Groups, over
 
@@ -113,21 +113,10 @@ def _by_score(groups: Groups) -> tuple[Floats, Floats]:
     return wrong, wrong + right
 
 
-def automated_right(counts: Counts) -> Share | None:
-    """The accuracy of the automated part with its effective rows; None where nothing was automated."""
-    chosen = counts.where("automated")
-    return share_of(chosen, chosen.wy)
-
-
 def left_to_people(counts: Counts) -> Share | None:
     """The share of the predicted rows that were not automated, with its effective rows; None without a prediction."""
     chosen = counts.where("predicted")
     return share_of(chosen, chosen.w[~chosen.automated])
-
-
-def share_true(counts: Counts) -> Share | None:
-    """The share of the rows whose outcome came true, as of items where no label acts; None without rows."""
-    return share_of(counts, counts.wy)
 
 
 def excess_errors_core(groups: Groups) -> Floats:
@@ -147,8 +136,8 @@ OF_AUTOMATED: frozenset[str] = frozenset({"automated_accuracy", "excess_errors"}
 REGISTERED: tuple[Metric, ...] = (
     Metric("aurc", "Area under the risk-coverage curve", "lower", core=aurc_core),
     Metric("e_aurc", "Excess area under the risk-coverage curve", "lower", core=e_aurc_core),
-    Metric("automated_accuracy", "Accuracy of the automated part", "higher", share=automated_right),
+    Metric("automated_accuracy", "Accuracy of the automated part", "higher", share=came_true("automated")),
     Metric("share_to_people", "Share sent to people", "lower", share=left_to_people),
-    Metric("review_rate", "Share of items sent to people", "lower", share=share_true),
+    Metric("review_rate", "Share of items sent to people", "lower", share=came_true("all")),
     Metric("excess_errors", "Excess errors", "lower", core=excess_errors_core),
 )

@@ -16,7 +16,7 @@ from monitor.core.records import Interval
 from monitor.inference.change import mover
 from monitor.inference.levels import detectable_change, interval, law_of
 from monitor.inference.sampling import LogitArea, Ranking, Skewed
-from monitor.metrics.classification import Share, agreed, f1_of, positives_found, predicted_right
+from monitor.metrics.classification import Share, agreed, came_true, f1_of, positives_found
 from tests.fakes.changes import increase_test
 from tests.fakes.one_table import level_detectable, level_p
 from tests.fakes.points import point
@@ -25,7 +25,7 @@ from tests.fakes.standard_errors import moments
 IN_CLOSED_FORM = ("brier", "nll", "roc_auc", "pr_auc", "accuracy", "overconfidence", "false_negative_rate")
 POINTS = {name: partial(point, name) for name in IN_CLOSED_FORM}
 POINTS |= {
-    "precision": lambda counts: share(predicted_right(counts)),
+    "precision": lambda counts: share(came_true("predicted")(counts)),
     "recall": lambda counts: share(positives_found(counts)),
     "f1": lambda counts: None if (found := agreed(counts)) is None else f1_of(found.value),
 }
