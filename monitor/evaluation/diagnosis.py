@@ -12,11 +12,11 @@ from datetime import timedelta
 from monitor.config.model import EvaluationConfig
 from monitor.core.baseline import population_edges
 from monitor.core.counts import Counts, bin_counts, difference
-from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, Notes, NotTold, severity_of
+from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, NextStep, Notes, NotTold, severity_of
 from monitor.core.episodes import episodes
 from monitor.core.records import SEVERITY_RANK, Interval, Reason, Schedule, Verdict, Window
 from monitor.evaluation.label_facts import LabelFacts
-from monitor.evaluation.trouble import advice_for_silence, direction_of, with_trouble
+from monitor.evaluation.trouble import direction_of, with_trouble
 from monitor.inference.intervals import ece_intervals, mce_intervals
 from monitor.inference.levels import interval as level_interval
 from monitor.metrics.registry import CONTRACT, METRICS
@@ -138,7 +138,10 @@ def _not_told(found: Diagnosis, verdicts: Sequence[Verdict], facts: LabelFacts) 
         notes = replace(found.notes, last_rows=last, usual_rows=usual, renamed_to=facts.renamed_to)
     if reason is NotTold.NO_TRUTH_WHERE_IT_ACTS and facts.unchecked_before:
         notes = replace(found.notes, unchecked=facts.unchecked)
-    told = replace(found, reason=reason, notes=notes, advice=advice_for_silence(reason))
+    advice = NextStep("pin_again") if reason is NotTold.NO_BASELINE else None  # of all else waiting is all
+    if reason in (NotTold.SOURCE_NOT_READ, NotTold.REJECTED_ROWS, NotTold.NO_ROWS):
+        advice = NextStep("repair_data")
+    told = replace(found, reason=reason, notes=notes, advice=advice)
     going_on = episodes([*facts.past, told])[-1:]
     if not going_on or going_on[0].ended is not None:
         return told

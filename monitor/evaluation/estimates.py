@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from monitor.config.model import EvaluationConfig, SourceKind
+from monitor.config.model import EvaluationConfig, SourceConfig, SourceKind
 from monitor.core.baseline import Edges, population_edges
 from monitor.core.counts import BinCounts, Counts, bin_counts
 from monitor.core.records import WHERES, Estimate, Interval, Subject, Where, Window
@@ -18,6 +18,7 @@ from monitor.inference.intervals import NOTHING, MceInterval, ece_intervals, mce
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.memory import each_by_content
 from monitor.metrics.calibration import BINS
+from monitor.metrics.cost import ON_GROUPS
 from monitor.metrics.definition import MetricSpec
 from monitor.metrics.names import can_give
 from monitor.metrics.registry import CONTRACT, METRICS
@@ -119,12 +120,11 @@ def extra_estimates(
     requested: Sequence[tuple[str, Where]],
     window: Window,
     evaluation: EvaluationConfig,
-    spec: Callable[[str, str | None], MetricSpec] = lambda metric, _: MetricSpec(metric),
+    source: SourceConfig,
 ) -> list[Estimate]:
     """Metrics of counts beyond the contract's, in the order of the samples and of ``requested`` (metric, population).
 
-    Samples of segments are left out. ``spec`` gives a label's metric its parameters: a metric of cost has the costs of
-    the label.
+    Samples of segments are left out. A metric of cost has the costs that the ``source`` sets for the label.
     """
     keys = [(s, metric, where) for s in samples if s.subject.segment is None for metric, where in requested]
     binned: dict[tuple[Subject, str, Where], Interval] = {}
@@ -141,9 +141,16 @@ def extra_estimates(
         for _, metric, _ in group:
             interval = binned.get((sample.subject, metric, where))
             if interval is None:
-                interval = level_interval(spec(metric, sample.subject.label), counts, evaluation.confidence)
+                spec = MetricSpec(metric, cost_parameters(metric, source, sample.subject.label))
+                interval = level_interval(spec, counts, evaluation.confidence)
             found.append(Estimate(sample.subject, window, metric, where, interval, rows, positives))
     return found
+
+
+def cost_parameters(metric: str, source: SourceConfig, label: str | None) -> tuple[float, ...]:
+    """The parameters of a metric for a label: (false negative, false positive) of a cost; () where none are set."""
+    costs = source.costs_of(label) if metric in ON_GROUPS else None
+    return () if costs is None else (costs.false_negative, costs.false_positive)
 
 
 def extra_metrics(kind: SourceKind, named: Iterable[tuple[str, Where]] = ()) -> list[tuple[str, Where]]:

@@ -39,7 +39,7 @@ from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extr
 from monitor.evaluation.lasting_changes import accumulate_changes
 from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
 from monitor.evaluation.references import against_baseline, against_weeks_before, rolling_baselines
-from monitor.evaluation.row_comparisons import comparisons_of, cost_parameters, estimates_of_whole
+from monitor.evaluation.row_comparisons import comparisons_of, estimates_of_whole
 from monitor.evaluation.safe_scores import with_safe_scores
 from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.shift.findings import p_values_of
@@ -48,8 +48,6 @@ from monitor.evaluation.week_spread import correlations_for
 from monitor.evaluation.window_segments import compare_segments, segments_of
 from monitor.evaluation.wrong_truths import classes_of, with_wrong_truths
 from monitor.inference.between_weeks import ALIKE
-from monitor.metrics import cost
-from monitor.metrics.definition import MetricSpec
 from monitor.metrics.discrimination import point_biserial_core
 from monitor.metrics.groups import on_counts
 from monitor.metrics.names import EXPECTED
@@ -113,13 +111,10 @@ def estimates_of(data: SourceData, config: Config) -> list[Estimate]:
     labelled = [sample for sample in samples if sample.subject.label is not None]
     whole = [sample for sample in samples if sample.subject.label is None]
 
-    def spec(metric: str, label: str | None) -> MetricSpec:
-        return MetricSpec(metric, cost_parameters(source, label) if metric in cost.ON_GROUPS else ())
-
     return [
         *estimate(samples, window, evaluation, source.kind, draws_labels=few),
-        *extra_estimates(labelled, of_labels, window, evaluation, spec),
-        *extra_estimates(whole, every, window, evaluation, spec),
+        *extra_estimates(labelled, of_labels, window, evaluation, source),
+        *extra_estimates(whole, every, window, evaluation, source),
         *estimates_of_whole(data.current.whole, source.kind, Subject(data.name, None), window, evaluation),
         *estimates_before_truth(
             data.name, data.current.whole.unresolved, data.baselines, evaluation, present_maps(data, evaluation)

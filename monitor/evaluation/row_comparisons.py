@@ -18,7 +18,7 @@ from monitor.core.counts import ProbabilityRows, bin_counts
 from monitor.core.records import Comparison, Estimate, Subject, Window
 from monitor.evaluation.comparisons import compare, compare_family, compared_by, gates
 from monitor.evaluation.data import COUNTED, OF_ITEMS, Rows, RuleInput, WholeSource
-from monitor.evaluation.estimates import each_ece, generator, other_binning
+from monitor.evaluation.estimates import cost_parameters, each_ece, generator, other_binning
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.intervals import NOTHING
 from monitor.inference.levels import interval as level_interval
@@ -69,14 +69,9 @@ def comparisons_of(
         ]
         return compare_family(rule.model_copy(update={"metric": "ece"}), rebinned, own_binning, level=level)
     if metric.name in cost.ON_GROUPS:
-        rule_inputs = [replace(each, parameters=cost_parameters(source, each.subject.label)) for each in rule_inputs]
+        costs = [cost_parameters(metric.name, source, each.subject.label) for each in rule_inputs]
+        rule_inputs = [replace(each, parameters=of) for each, of in zip(rule_inputs, costs, strict=True)]
     return compare_family(rule, rule_inputs, evaluation, level=level)
-
-
-def cost_parameters(source: SourceConfig, label: str | None) -> tuple[float, ...]:
-    """The parameters of a cost metric for a label, (false negative, false positive); () for the default costs."""
-    costs = source.costs_of(label)
-    return () if costs is None else (costs.false_negative, costs.false_positive)
 
 
 # --- ranks

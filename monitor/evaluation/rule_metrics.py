@@ -443,28 +443,21 @@ def _tested(samples: Sequence[RuleSample]) -> list[BinCounts]:
     return [(sample.merged or sample.tables)[WINDOW] for sample in samples]
 
 
-def _blocked(sample: RuleSample) -> dict[str, Any]:
-    """The score ranges that are significantly beyond the threshold, for a rule that blocks them.
-
-    For a plain rule: the unmerged bins whose gap is beyond it.
-    """
-    if "block_scores" not in sample.rule.actions or not sample.tables or sample.rule.compares:
-        return {}
-    if sample.rule.is_plain:
-        bins = sample.tables[WINDOW]
-        far = np.flatnonzero((bins.w > 0) & (np.abs(bins.rate - bins.score) > sample.rule.threshold))
-        return {"blocked": [list(bins.range_of(int(index))) for index in far]}
-    ranges = breaching_bins(sample.tables[WINDOW], sample.rule.threshold, sample.evaluation.confidence)
-    return {"blocked": [list(each) for each in ranges]}
-
-
 def _measured(
     sample: RuleSample, p_value: float | None, now: Interval, then: Interval | None, worst: dict[str, Any]
 ) -> Comparison:
     rule, given = sample.rule, sample.given
+    blocked = {}
+    if "block_scores" in rule.actions and sample.tables and not rule.compares:
+        # the score ranges that are significantly beyond; of a plain rule the unmerged bins whose gap is
+        bins = sample.tables[WINDOW]
+        far = np.flatnonzero((bins.w > 0) & (np.abs(bins.rate - bins.score) > rule.threshold))
+        sure = breaching_bins(bins, rule.threshold, sample.evaluation.confidence)
+        ranges = [bins.range_of(int(index)) for index in far] if rule.is_plain else sure
+        blocked = {"blocked": [list(each) for each in ranges]}
     found = Comparison(
         given.subject, given.window, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in, p_value=p_value,
-        beyond=exceeds_threshold(rule, now, then), detail=worst | _blocked(sample) | textbook_detail(rule, now, then),
+        beyond=exceeds_threshold(rule, now, then), detail=worst | blocked | textbook_detail(rule, now, then),
     )  # fmt: skip
     return found if then is None else _changed(sample, found, now, then)
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig
 from monitor.core.counts import CELLS, Counts, pool
-from monitor.core.diagnoses import Cost, Diagnosis, LabelProblem, NextStep, NotTold, Since
+from monitor.core.diagnoses import Cost, Diagnosis, LabelProblem, NextStep, Since
 from monitor.core.episodes import Episode, episodes
 from monitor.core.promises import Promise, pooled_promise
-from monitor.core.records import Schedule, Subject, Verdict
+from monitor.core.records import Subject, Verdict
 from monitor.core.windows import days_of, nominal
 from monitor.evaluation.accumulated import population
 from monitor.evaluation.estimates import generator
@@ -62,7 +62,17 @@ def with_trouble(found: Diagnosis, problem: LabelProblem, lead: Verdict, facts: 
         found=episode.first.window.name if episode else facts.window.name,
         notes=replace(found.notes, segments=tuple(each.segment for each in segments[1:])),
     )  # fmt: skip
-    return _with_numbers(shown, problem, since.window, facts, lead.window.schedule, margin)
+    parts, first = facts.acted(lead.window.schedule), days_of(since.window)[0]
+    first = min(first, max((nominal(window) for window, _, _ in parts), default=first))  # a day of the newest week
+    before = [p for window, p, _ in parts if nominal(window) < first and p.effective > 0][-BEFORE:]
+    cost = cost_of(
+        [(promise, share) for window, promise, share in parts if nominal(window) >= first], facts.evaluation.confidence
+    )
+    usual = pooled_promise(before).kept if before else cost.claimed if cost else 0.0
+    behind = {each.window.name for each in windows if nominal(each.window) >= first}
+    counts = [each for name, each in facts.counts.items() if name in behind]
+    rng = generator(facts.evaluation.seed, Subject(facts.source, facts.label), "recalibration", facts.window.name)
+    return replace(shown, cost=cost, advice=next_step(problem, counts, usual - margin, facts.evaluation, rng))
 
 
 def direction_of(verdict: Verdict, facts: LabelFacts) -> LabelProblem:
@@ -127,21 +137,6 @@ def _near(evidence: WeeklyEvidence, since: Since) -> tuple[int, int] | None:
 # --- what it costs, and what to do
 
 
-def _with_numbers(
-    found: Diagnosis, problem: LabelProblem, began: str, facts: LabelFacts, schedule: Schedule, margin: float
-) -> Diagnosis:
-    parts, first = facts.acted(schedule), days_of(began)[0]
-    first = min(first, max((nominal(window) for window, _, _ in parts), default=first))  # a day of the newest week
-    before = [p for window, p, _ in parts if nominal(window) < first and p.effective > 0][-BEFORE:]
-    after = [(promise, share) for window, promise, share in parts if nominal(window) >= first]
-    cost = cost_of(after, facts.evaluation.confidence)
-    usual = pooled_promise(before).kept if before else cost.claimed if cost else 0.0
-    since = {each.window.name for each in facts.windows.get(schedule, ()) if nominal(each.window) >= first}
-    counts = [each for name, each in facts.counts.items() if name in since]
-    rng = generator(facts.evaluation.seed, Subject(facts.source, facts.label), "recalibration", facts.window.name)
-    return replace(found, cost=cost, advice=next_step(problem, counts, usual - margin, facts.evaluation, rng))
-
-
 def cost_of(parts: Sequence[tuple[Promise, float]], confidence: float) -> Cost | None:
     """What windows cost, each with its promise and the share of its time that automation was on.
 
@@ -170,13 +165,6 @@ OF_SCORES = frozenset({LabelProblem.OVERCONFIDENT, LabelProblem.UNDERCONFIDENT, 
 """Problems that other scores for the same decisions may mend."""
 FALLS_SHORT = 0.5
 """A recalibration that leaves more than this part of the ECE is not the next step where another one is offered."""
-
-
-def advice_for_silence(reason: NotTold | None) -> NextStep | None:
-    """What to do about a label of which nothing can be told; None where waiting is all."""
-    if reason in (NotTold.SOURCE_NOT_READ, NotTold.REJECTED_ROWS, NotTold.NO_ROWS):
-        return NextStep("repair_data")
-    return NextStep("pin_again") if reason is NotTold.NO_BASELINE else None
 
 
 def next_step(

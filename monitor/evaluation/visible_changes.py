@@ -19,10 +19,8 @@ from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, Floats
 from monitor.core.records import Subject, Window
 from monitor.evaluation.data import DAYS_POOLED, ByLabel, RuleInput, pooled_at_most, rows_of
-from monitor.evaluation.estimates import other_binning
-from monitor.evaluation.row_comparisons import cost_parameters
+from monitor.evaluation.estimates import cost_parameters, other_binning
 from monitor.evaluation.rule_metrics import RuleSample, beyond_alone, with_detectability
-from monitor.metrics import cost
 from monitor.metrics.registry import EXPECTED, METRICS, TOTALS, WHOLE
 
 Lacks = Literal["", "rows", "baseline"]
@@ -127,7 +125,7 @@ def _of_rule(
                 typical.window,
                 (scaled(counts, count / windows),),
                 baselines[label],
-                parameters=cost_parameters(source, label) if rule.measure in cost.ON_GROUPS else (),
+                parameters=cost_parameters(rule.measure, source, label),
             )
             for label, counts in remaining.items()
         ]

@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig
-from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, SegmentCounts
 from monitor.core.promises import Segment, bands_of, is_part
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Reason, Subject
@@ -39,16 +38,18 @@ def segments_of(
     baseline; ``frozen`` are the baseline's rows of each segment.
     """
     subject, each = label.subject, [_parts(part, label.subject.label, columns) for part in windows]
-    return {
-        segment: replace(
-            label,
-            subject=Subject(subject.source, subject.label, segment),
-            counts=tuple(parts[segment] for parts in each if segment in parts),
-            baseline=_frozen(rule, label.baseline, segment, frozen),
-        )
-        for segment, now in sorted((each[0] if each else {}).items())
-        if rows_of(rule, now).w.any()
-    }
+    found = {}
+    for segment, now in sorted((each[0] if each else {}).items()):
+        if not rows_of(rule, now).w.any():
+            continue
+        baseline = label.baseline
+        if baseline is not None and rule.compares:  # with the rows of the segment, if it has any
+            then = (_bands(baseline.counts) if segment[0] == SCORE_BAND else frozen).get(segment)
+            baseline = None if then is None else replace(baseline, counts=then)
+        counts = tuple(parts[segment] for parts in each if segment in parts)
+        of = Subject(subject.source, subject.label, segment)
+        found[segment] = replace(label, subject=of, counts=counts, baseline=baseline)
+    return found
 
 
 def _parts(window: WindowCounts, label: str | None, columns: Sequence[str]) -> dict[Segment, Counts]:
@@ -59,14 +60,6 @@ def _parts(window: WindowCounts, label: str | None, columns: Sequence[str]) -> d
 
 def _bands(counts: Counts) -> dict[Segment, Counts]:
     return kept_with(counts, "bands", lambda: dict(bands_of(counts)))
-
-
-def _frozen(rule: Rule, baseline: Baseline | None, segment: Segment, frozen: SegmentCounts) -> Baseline | None:
-    """The label's baseline, whose bins a level needs; for a change, with the segment's rows (None without any)."""
-    if baseline is None or not rule.compares:
-        return baseline
-    counts = (_bands(baseline.counts) if segment[0] == SCORE_BAND else frozen).get(segment)
-    return None if counts is None else replace(baseline, counts=counts)
 
 
 def compare_segments(

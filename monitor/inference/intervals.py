@@ -120,9 +120,19 @@ def mce_intervals(tables: Sequence[BinCounts], *, confidence: float = 0.95) -> l
     merged = [merge_thin([table])[0] for table in tables]
     found = [MceInterval(NOTHING, (0.0, 1.0), 0, 0.0, bins) for bins in merged]
     for part in _batches(merged):
-        together = _mce([tables[index] for index in part], [merged[index] for index in part], confidence)
-        for index, interval in zip(part, together, strict=True):
-            found[index] = interval
+        table = stack([merged[index] for index in part])
+        ends = clopper_pearson(*_outcomes(table), (1 - confidence) / 2)
+        farthest = np.maximum(*(np.abs(end - table.score) for end in ends))
+        low, high = _lower_limits(table, confidence).max(axis=1), np.where(table.share > 0, farthest, 0.0).max(axis=1)
+        value = np.minimum(np.maximum(points(table), low), high)
+        worst = np.abs(table.gap).argmax(axis=1)
+        gap = np.take_along_axis(table.gap, worst[:, None], axis=1)[:, 0]
+        plug_in = np.abs(stack([tables[index] for index in part]).gap).max(axis=1)
+        columns = (column.tolist() for column in (value, low, high, plug_in, worst, gap))
+        for index, *numbers, at, difference in zip(part, *columns, strict=True):
+            bins = merged[index]
+            interval = Interval(*numbers)
+            found[index] = MceInterval(interval, bins.range_of(at), int(bins.n[at]), difference, bins)
     return found
 
 
@@ -131,23 +141,6 @@ def _batches(tables: Sequence[BinCounts]) -> list[list[int]]:
     filled = [index for index, table in enumerate(tables) if table.w.max(initial=0.0) > 0]
     filled.sort(key=lambda index: len(tables[index].n))
     return [filled[first : first + _AT_ONCE] for first in range(0, len(filled), _AT_ONCE)]
-
-
-def _mce(given: Sequence[BinCounts], merged: Sequence[BinCounts], confidence: float) -> list[MceInterval]:
-    table = stack(merged)
-    ends = clopper_pearson(*_outcomes(table), (1 - confidence) / 2)
-    farthest = np.maximum(*(np.abs(end - table.score) for end in ends))
-    low, high = _lower_limits(table, confidence).max(axis=1), np.where(table.share > 0, farthest, 0.0).max(axis=1)
-    value = np.minimum(np.maximum(points(table), low), high)
-    size = np.abs(table.gap)
-    worst = size.argmax(axis=1)
-    gap = np.take_along_axis(table.gap, worst[:, None], axis=1)[:, 0]
-    plug_in = np.abs(stack(given).gap).max(axis=1)
-    columns = (column.tolist() for column in (value, low, high, plug_in, worst, gap))
-    return [
-        MceInterval(Interval(*numbers), bins.range_of(index), int(bins.n[index]), difference, bins)
-        for bins, *numbers, index, difference in zip(merged, *columns, strict=True)
-    ]
 
 
 def _lower_limits(table: GapTables, confidence: float) -> Floats:

@@ -8,6 +8,7 @@ the skewness of the draws (:class:`~monitor.inference.counts_bootstrap.Spread`),
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ import numpy.typing as npt
 from monitor.core.counts import Floats, ProbabilityRows, RegressionRows
 from monitor.inference.counts_bootstrap import Spread, spread_of
 from monitor.metrics import certainty, information, multiclass, regression
+from monitor.metrics.names import range_of
 from monitor.metrics.row_sums import RowStatistic, Sums, scores
 
 Rows = TypeVar("Rows", bound=ProbabilityRows | RegressionRows)
@@ -96,7 +98,9 @@ def _by_blocks(
             of_seen = np.concatenate(again[statistic.name])
             bias = float(of_seen[np.isfinite(of_seen)].mean()) - value if np.isfinite(of_seen).any() else 0.0
         draws = np.concatenate(drawn[statistic.name])
-        least, most = statistic.range_in(rows)
+        least, most = range_of(statistic.name)
+        if statistic.of_labels and isinstance(rows, ProbabilityRows):
+            most = min(most, math.log(len(rows.labels)))
         found[statistic.name] = spread_of(value, draws, least=least, most=most, bias=bias)
     return found
 

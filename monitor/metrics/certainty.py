@@ -16,7 +16,7 @@ from monitor.core.counts import Floats, ProbabilityRows
 from monitor.metrics import multiclass
 from monitor.metrics.definition import Metric
 from monitor.metrics.groups import number, over
-from monitor.metrics.multiclass import ClassMeasures, Measure, accuracy, measures_of
+from monitor.metrics.multiclass import ClassMeasures, Measure, accuracy, class_f1, class_precision, class_recall
 from monitor.metrics.row_sums import RowStatistic, certain_confusion, closeness_sums, hard_confusion, soft_confusion
 
 
@@ -115,7 +115,10 @@ class ClassTables:
     @property
     def classes(self) -> tuple[ClassMeasures, ...]:
         """Precision, recall and F1 of each class."""
-        return measures_of(self.labels, self.hard)
+        columns = (of(self.hard) for of in (class_precision, class_recall, class_f1))
+        named = ([number(value) for value in column] for column in columns)
+        support = self.hard.sum(axis=1).tolist()
+        return tuple(ClassMeasures(*values) for values in zip(self.labels, *named, support, strict=True))
 
     @property
     def certainty(self) -> tuple[Certainty, ...]:

@@ -68,11 +68,6 @@ def came_true(where: Where) -> Callable[[Counts], Share | None]:
     return share
 
 
-def positives_found(counts: Counts) -> Share | None:
-    """The recall as a share of the actual positives; None without one."""
-    return others(missed(counts))
-
-
 def agreed(counts: Counts) -> Share | None:
     """The Jaccard index: the share of true positives among all rows that are positive or predicted; None without one.
 
@@ -214,7 +209,7 @@ FALSE_NEGATIVE_RATE = Metric("false_negative_rate", "False-negative rate", "lowe
 REGISTERED: tuple[Metric, ...] = (
     Metric("error_rate", "Error rate", "lower", share=lambda counts: others(right(counts))),
     Metric("precision", "Precision", "higher", share=came_true("predicted")),
-    Metric("recall", "Recall", "higher", share=positives_found),
+    Metric("recall", "Recall", "higher", share=lambda counts: others(missed(counts))),
     Metric("f1", "F1", "higher"),
     Metric("false_positive_rate", "False-positive rate", "lower", share=alarmed),
     Metric("specificity", "Specificity", "higher", share=lambda counts: others(alarmed(counts))),

@@ -8,7 +8,7 @@ the measure (scikit-learn's ``zero_division=nan``).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,14 +94,6 @@ class ClassMeasures:
     recall: float | None
     f1: float | None
     support: float
-
-
-def measures_of(labels: Sequence[str], matrix: Floats) -> tuple[ClassMeasures, ...]:
-    """Precision, recall and F1 of each class of a confusion matrix (K, K), in the order of ``labels``."""
-    columns = (class_precision(matrix), class_recall(matrix), class_f1(matrix))
-    named = ([number(value) for value in column] for column in columns)
-    support = matrix.sum(axis=1).tolist()
-    return tuple(ClassMeasures(*values) for values in zip(labels, *named, support, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

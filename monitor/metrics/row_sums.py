@@ -38,11 +38,6 @@ class RowStatistic(Metric):
     biased: bool = False
     of_labels: bool = False
 
-    def range_in(self, rows: Any) -> tuple[float, float]:
-        """The smallest and the largest possible value with the labels of these rows."""
-        least, most = range_of(self.name)
-        return least, min(most, math.log(len(rows.labels))) if self.of_labels else most
-
     def value(self, *sums: Floats) -> float | None:
         """The value of sums over all items, without the axis of blocks; None if they do not define it."""
         value = float(self.of(*sums))

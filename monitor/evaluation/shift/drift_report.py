@@ -157,20 +157,15 @@ def _of_values(column: _Column) -> list[tuple[str, Effect]]:
     if (now == only).all():  # the share of the reference's values that are gone
         same = float((then == only).mean())
         effect = Effect(1 - same, float(same ** len(now)), {"value": str(only)})
-    constant = [("constant", effect)]
-    return constant if column.kind == "numerical" else [("new_categories", _new_categories(now, then)), *constant]
-
-
-def _new_categories(now: pd.Series[Any], then: pd.Series[Any]) -> Effect:
-    """The share of values that the reference does not have, and the chance of as many if nothing has changed.
-
-    By Good and Turing, an unseen category has the probability of those that the reference has once.
-    """
+    if column.kind == "numerical":
+        return [("constant", effect)]
     known = then.value_counts()
     new = now[~now.isin(known.index)]
+    # by Good and Turing, an unseen category has the probability of those that the reference has once
     unseen = (int((known == 1).sum()) + 1) / (len(then) + 1)
     p_value = float(scipy.stats.binom.sf(len(new) - 1, len(now), unseen))
-    return Effect(len(new) / len(now), p_value, {"new": sorted(new.unique())[:NAMED_CATEGORIES]} if len(new) else {})
+    named = {"new": sorted(new.unique())[:NAMED_CATEGORIES]} if len(new) else {}
+    return [("new_categories", Effect(len(new) / len(now), p_value, named)), ("constant", effect)]
 
 
 def _as_evidently(column: _Column, tests: Mapping[str, Effect]) -> Effect:

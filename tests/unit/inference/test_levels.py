@@ -16,7 +16,7 @@ from monitor.core.records import Interval
 from monitor.inference.change import mover
 from monitor.inference.levels import detectable_change, interval, law_of
 from monitor.inference.sampling import LogitArea, Ranking, Skewed
-from monitor.metrics.classification import Share, agreed, came_true, f1_of, positives_found
+from monitor.metrics.classification import Share, agreed, came_true, f1_of, missed, others
 from tests.fakes.changes import increase_test
 from tests.fakes.one_table import level_detectable, level_p
 from tests.fakes.points import point
@@ -26,7 +26,7 @@ IN_CLOSED_FORM = ("brier", "nll", "roc_auc", "pr_auc", "accuracy", "overconfiden
 POINTS = {name: partial(point, name) for name in IN_CLOSED_FORM}
 POINTS |= {
     "precision": lambda counts: share(came_true("predicted")(counts)),
-    "recall": lambda counts: share(positives_found(counts)),
+    "recall": lambda counts: share(others(missed(counts))),
     "f1": lambda counts: None if (found := agreed(counts)) is None else f1_of(found.value),
 }
 NAMES = list(POINTS)
