@@ -98,6 +98,10 @@ def comparable_versions(
     return [version for version in versions if not other_numbers(changed(version))]
 
 
+Baselines = Mapping[str | None, Baseline]
+"""Baselines by label; None is the source as a whole."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class References:
     """The newest baselines of a source, by label (None: the source as a whole), as its settings are now.
@@ -108,13 +112,13 @@ class References:
     earlier `automate_at`: only other rows are compared.
     """
 
-    baselines: Mapping[str | None, Baseline] = field(default_factory=dict)
+    baselines: Baselines = field(default_factory=dict)
     refused: Mapping[str | None, tuple[SettingChange, ...]] = field(default_factory=dict)
     renamed: Mapping[str | None, tuple[SettingChange, ...]] = field(default_factory=dict)
     not_cut: frozenset[str | None] = frozenset()
 
 
-def references_under(newest: Mapping[str | None, Baseline], now: Settings) -> References:
+def references_under(newest: Baselines, now: Settings) -> References:
     """The baselines sorted by whether the settings of the source have changed since."""
     found = {label: changed_since(baseline, now) for label, baseline in newest.items()}
     refused = {label: other for label, changed in found.items() if (other := other_numbers(changed))}

@@ -16,6 +16,8 @@ from typing import Any, Literal
 Where = Literal["all", "predicted", "automated"]
 Schedule = Literal["weekly", "daily"]
 SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
+Detail = dict[str, Any]
+"""The facts that are stored with a verdict or an estimate."""
 Outcome = Literal["ok", "unconfirmed", "breach", "not_evaluated"]
 Severity = Literal["info", "warning", "critical"]
 SEVERITY_RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}

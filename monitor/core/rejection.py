@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # submodules are loaded at first use, and most commands never use them
 
-from monitor.core.baseline import Baseline
+from monitor.core.baseline import Baseline, Baselines
 from monitor.core.counts import CELLS, Counts
 from monitor.core.records import RejectedCell, RejectReason, ScorePlace
 from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
@@ -61,7 +61,7 @@ class Read:
     labelled: bool = True
 
 
-def rejections(read: Read, baselines: Mapping[str | None, Baseline], most: float) -> Rejections:
+def rejections(read: Read, baselines: Baselines, most: float) -> Rejections:
     """Why subjects of one source in one window are not judged, if so; ``most`` is ``max_rejected``."""
     read = replace(read, cells=[cell for cell in read.cells if cell.reason not in NOT_REJECTED])
     by_label: dict[str | None, list[RejectedCell]] = {}
@@ -195,9 +195,7 @@ def _constant_column(read: Read, baseline: Baseline | None) -> Rejection | None:
     return None if cause is None else Rejection(Why.CONSTANT, cause, lost, lost + counts.rows)
 
 
-def _constant_labels(
-    labels: Mapping[str, Counts], baselines: Mapping[str | None, Baseline]
-) -> dict[str | None, Rejection]:
+def _constant_labels(labels: Mapping[str, Counts], baselines: Baselines) -> dict[str | None, Rejection]:
     """Labels whose scores are all equal, which the baseline excludes as chance.
 
     With p the share of that score in the baseline, n independent rows all have it with probability p^n.

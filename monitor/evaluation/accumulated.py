@@ -16,7 +16,7 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import Population, Promise, pooled_promise
-from monitor.core.records import Comparison, Where, Window
+from monitor.core.records import Comparison, Detail, Where, Window
 from monitor.evaluation.comparisons import judged
 from monitor.evaluation.data import RuleInput, SourceData, evidence_windows
 from monitor.evaluation.rule_metrics import rows_needed
@@ -145,7 +145,7 @@ class Proof:
     paths: list[EvidencePath]
     now: float
     needed: float
-    detail: dict[str, Any]
+    detail: Detail
 
     @property
     def lead(self) -> EvidencePath:
@@ -173,7 +173,7 @@ def run_length(rule: Rule) -> int:
     return rule.average_run_length * (DAYS_OF_WEEK if rule.schedule == "daily" else 1)
 
 
-def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, labels: int) -> dict[str, Any]:
+def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, labels: int) -> Detail:
     """The detail that all verdicts of a family have; ``needed`` is log evidence."""
     return {
         "needed": rounded_evidence(needed),
@@ -254,7 +254,7 @@ def _with_endings(path: EvidencePath, most: float) -> EvidencePath:
     return path
 
 
-def evidence_of(rule: Rule, rule_input: RuleInput, path: EvidencePath, shared: dict[str, Any]) -> Comparison:
+def evidence_of(rule: Rule, rule_input: RuleInput, path: EvidencePath, shared: Detail) -> Comparison:
     """The comparison of one path of evidence; ``shared`` is the detail of its family (:func:`family_detail`)."""
     start = path.start
     pooled, since = path.promises[start:], path.windows[start]
@@ -285,7 +285,7 @@ def evidence_of(rule: Rule, rule_input: RuleInput, path: EvidencePath, shared: d
     )  # fmt: skip
 
 
-def newest_alone(rows: int, value: float | None, beyond: bool, needed: int) -> dict[str, Any]:
+def newest_alone(rows: int, value: float | None, beyond: bool, needed: int) -> Detail:
     """The result of the newest of several windows alone: an incident goes on only if it agrees."""
     return {"newest_alone": {"n": rows, "value": value, "beyond": beyond, "too_few": rows < needed}}
 

@@ -8,16 +8,15 @@ without a baseline or in the baseline's weeks. Once the newest judged windows re
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.baseline import ROLLING, Baseline, edges_of
+from monitor.core.baseline import ROLLING, Baseline, Baselines, edges_of
 from monitor.core.counts import Counts, pool
-from monitor.core.records import WHERES, Comparison, Estimate, Subject, Where, Window
+from monitor.core.records import WHERES, Comparison, Detail, Estimate, Subject, Where, Window
 from monitor.core.unresolved import UnresolvedRows
 from monitor.evaluation.comparisons import compared_by, gates
 from monitor.evaluation.data import RuleInput
@@ -76,9 +75,9 @@ def present_map(baseline: Baseline, newest: Sequence[Dated], evaluation: Evaluat
 def estimates_before_truth(
     source: str,
     rows: UnresolvedRows | None,
-    baselines: Mapping[str | None, Baseline],
+    baselines: Baselines,
     evaluation: EvaluationConfig,
-    maps: Mapping[str | None, Baseline],
+    maps: Baselines,
 ) -> list[Estimate]:
     """Expected accuracy, overconfidence and ECE of the waiting rows of each label and of all labels together.
 
@@ -110,9 +109,7 @@ def estimates_before_truth(
     return estimates
 
 
-def _expected(
-    rows: UnresolvedRows, label: str | None, baselines: Mapping[str | None, Baseline], where: Where
-) -> list[Expectation]:
+def _expected(rows: UnresolvedRows, label: str | None, baselines: Baselines, where: Where) -> list[Expectation]:
     """The expectation of a label by its map; of the source (None) by each label's map, else by the source's map.
 
     A second one is what it is if labels became more or less frequent, where scores say that they may have.
@@ -157,9 +154,7 @@ def _laws(
     return by_name
 
 
-def _marked(
-    rows: UnresolvedRows, label: str | None, where: Where, found: Expectation, reference: Baseline
-) -> dict[str, Any]:
+def _marked(rows: UnresolvedRows, label: str | None, where: Where, found: Expectation, reference: Baseline) -> Detail:
     """What an estimate before the truth was made from; "refuted" where the baseline's map no longer holds."""
     windows = f"{reference.first_window}..{reference.last_window}"
     refuted = {"refuted": True, "map_of": windows} if reference.version == ROLLING else {}
@@ -178,7 +173,7 @@ def compare_expected(
     rule: Rule,
     rule_input: RuleInput,
     rows: UnresolvedRows | None,
-    maps: Mapping[str | None, Baseline],
+    maps: Baselines,
     evaluation: EvaluationConfig,
 ) -> Comparison:
     """The comparison of one rule on an estimate before the truth, in the window alone.
@@ -207,7 +202,7 @@ def compare_expected(
     return compared_by(law, rule, found, evaluation, detail)
 
 
-def _digest(rows: UnresolvedRows | None, label: str | None, baselines: Mapping[str | None, Baseline]) -> str:
+def _digest(rows: UnresolvedRows | None, label: str | None, baselines: Baselines) -> str:
     """A hash of the waiting rows and of the maps: what the estimate depends on."""
     if rows is None:
         return ""

@@ -13,7 +13,7 @@ from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts
-from monitor.core.records import Comparison, DecisionCheck, Reason
+from monitor.core.records import Comparison, DecisionCheck, Detail, Reason
 from monitor.evaluation.data import RuleInput, digest_of, rows_of
 from monitor.evaluation.rule_metrics import (
     BASELINE,
@@ -257,7 +257,7 @@ def _since(sample: RuleSample, fine: int) -> RuleSample:
     return after if fine and _may_speak(sample, after.rows) else replace(after, depth=fine + 1)
 
 
-def _beside(sample: RuleSample, together: Comparison) -> dict[str, Any]:
+def _beside(sample: RuleSample, together: Comparison) -> Detail:
     """The numbers of the whole pool, beside those of its newest windows alone."""
     change = {"change": together.change} if sample.rule.compares else {}
     return {"windows": together.windows, "n": together.n, "value": together.value, "p_value": together.p_value} | change
@@ -346,11 +346,11 @@ def _of_newest(sample: RuleSample, together: Comparison, times: int) -> Comparis
     return replace(made, data_digest=together.data_digest)
 
 
-def _comparison_of(sample: RuleSample, seen: Comparison, parts: dict[str, Any], times: int) -> Comparison:
+def _comparison_of(sample: RuleSample, seen: Comparison, parts: Detail, times: int) -> Comparison:
     """What was ``seen``, with all else that a verdict depends on; its rows are judged so many ``times``."""
     rule, rule_input, used, alone = sample.rule, sample.given, _used(sample), parts["groups"]
     repeated = {"times_judged": times} if times > 1 and seen.p_value is not None else {}
-    differ: dict[str, Any] = {}
+    differ: Detail = {}
     if rule.compares and rule_input.week.correlation > 0:  # the variance is larger than the rows make it
         differ = {
             "week_effect": round(sample.week_effects[WINDOW], 6),
@@ -379,7 +379,7 @@ def _is_beyond(group: Mapping[str, Any]) -> bool:
     return bool(group["beyond"]) and "too_few" not in group
 
 
-def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
+def _numbers_behind(counts: Counts, metric: str) -> Detail:
     """The numbers behind a measurement, stored so that a verdict can be explained years later.
 
     ``promised`` is the mean score and ``kept`` the hit rate of the rows that the metric measures; ``of`` names these
@@ -397,7 +397,7 @@ def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
     }
 
 
-def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Comparison]) -> list[dict[str, Any]]:
+def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Comparison]) -> list[Detail]:
     """The value of the newest window alone, for each subject whose pooled windows are beyond the threshold.
 
     ``too_few`` where the window has no value or fewer rows than the rule needs: it then says nothing.

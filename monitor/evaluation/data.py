@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from monitor.config.model import Config, EvaluationConfig, Rule, SourceConfig
-from monitor.core.baseline import ROLLING, Baseline, References
+from monitor.core.baseline import ROLLING, Baseline, Baselines, References
 from monitor.core.counts import Counts, ProbabilityRows, RegressionRows, SegmentCounts
 from monitor.core.maturity import Maturity
 from monitor.core.promises import (
@@ -24,7 +24,17 @@ from monitor.core.promises import (
     decided_promise,
     promise_of,
 )
-from monitor.core.records import Reason, RejectedRows, RejectReason, Schedule, ShiftResult, Subject, Where, Window
+from monitor.core.records import (
+    Detail,
+    Reason,
+    RejectedRows,
+    RejectReason,
+    Schedule,
+    ShiftResult,
+    Subject,
+    Where,
+    Window,
+)
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_records import Rejections
 from monitor.core.unresolved import UnresolvedRows
@@ -122,7 +132,7 @@ class SourceData:
     current: WindowCounts
     earlier: tuple[WindowCounts, ...] = ()
     segments: Mapping[tuple[str, str], Mapping[str, Counts]] = field(default_factory=dict)
-    baselines: Mapping[str | None, Baseline] = field(default_factory=dict)
+    baselines: Baselines = field(default_factory=dict)
     quality: tuple[RejectedRows, ...] = ()
     rows: int = 0
     problem: Reason | None = None
@@ -164,7 +174,7 @@ class RuleInput:
         return None if self.baseline is None or self.baseline.version == ROLLING else self.baseline.version
 
     @property
-    def reference(self) -> dict[str, Any]:
+    def reference(self) -> Detail:
         """The stored facts about the reference: its weeks if they are those before, and what was renamed since."""
         return {name: fact for name, fact in self.detail.items() if name in ("reference", "renamed")}
 
@@ -314,7 +324,7 @@ def pooled_at_most(schedule: Schedule, evaluation: EvaluationConfig) -> int:
     return evaluation.pool_weeks if schedule == "weekly" else DAYS_POOLED
 
 
-def rejected_in(kept: StoredReading, config: Config, baselines: Mapping[str | None, Baseline]) -> Rejections:
+def rejected_in(kept: StoredReading, config: Config, baselines: Baselines) -> Rejections:
     """The subjects of a stored reading that this configuration does not judge because of rejected rows."""
     repeated = sum(each.rows for each in kept.quality if each.reason == RejectReason.DUPLICATE)
     labelled = config.sources[kept.source].kind != "regression"

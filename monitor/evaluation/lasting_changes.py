@@ -22,7 +22,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -30,7 +29,7 @@ from scipy.special import ndtri
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts, Floats
 from monitor.core.promises import APART, BANDS, PastWindow, Promise, bands_of, columns, pooled_promise, promise_of
-from monitor.core.records import SCORE_BAND, Comparison, Interval, Window
+from monitor.core.records import SCORE_BAND, Comparison, Detail, Interval, Window
 from monitor.evaluation.accumulated import (
     SHOWN,
     Proof,
@@ -244,7 +243,7 @@ def _comparison(
     )  # fmt: skip
 
 
-def _mix(rule: Rule, label: Proved, evaluation: EvaluationConfig) -> dict[str, Any]:
+def _mix(rule: Rule, label: Proved, evaluation: EvaluationConfig) -> Detail:
     """Whether another share of true items explains the change, by all windows that may be pooled.
 
     The evidence on an ECE is of many windows: it is explained if it is too little beside the baseline at the share of

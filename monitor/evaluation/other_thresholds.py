@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from monitor.config.model import EvaluationConfig, SourceConfig
-from monitor.core.baseline import Baseline, References, population_edges
+from monitor.core.baseline import Baseline, Baselines, References, population_edges
 from monitor.core.counts import CELLS, Counts, SegmentCounts, difference, pool
 from monitor.evaluation.data import ByLabel
 from monitor.inference.memory import kept_with
@@ -112,9 +112,7 @@ def _with_counts(baseline: Baseline, counts: Counts, evaluation: EvaluationConfi
     return replace(baseline, counts=counts, edges=edges)
 
 
-def _whole_at(
-    whole: Baseline, before: Mapping[str | None, Baseline], after: Mapping[str | None, Baseline], source: SourceConfig
-) -> Counts | None:
+def _whole_at(whole: Baseline, before: Baselines, after: Baselines, source: SourceConfig) -> Counts | None:
     """The counts of the source as a whole, each label cut at its threshold; None where they cannot be cut.
 
     Labels that had too few rows for a baseline are in the whole alone: they are what remains without the others.

@@ -6,11 +6,11 @@ small; a step is large until these weeks include it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig
-from monitor.core.baseline import ROLLING, Baseline, References, edges_of
+from monitor.core.baseline import ROLLING, Baseline, Baselines, References, edges_of
 from monitor.core.counts import pool
 from monitor.core.records import Where
 from monitor.core.source_settings import SettingChange, as_detail
@@ -82,7 +82,7 @@ def rolling_baselines(
     return found
 
 
-def against_weeks_before(rule: Rule, rule_input: RuleInput, rolling: Mapping[str | None, Baseline]) -> RuleInput:
+def against_weeks_before(rule: Rule, rule_input: RuleInput, rolling: Baselines) -> RuleInput:
     """The input with the weeks before as its baseline, and with no other window to pool."""
     baseline = rolling.get(rule_input.subject.label)
     reference: dict[str, object] = {"weeks": rule.reference_weeks}

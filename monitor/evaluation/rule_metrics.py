@@ -17,7 +17,7 @@ import numpy as np
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import population_edges
 from monitor.core.counts import BinCounts, Counts, pool
-from monitor.core.records import Comparison, Interval
+from monitor.core.records import Comparison, Detail, Interval
 from monitor.evaluation.data import RuleInput, rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
 from monitor.evaluation.week_spread import BINNED, measured_rows, weeks_of
@@ -285,12 +285,12 @@ def _of_pairs(samples: Sequence[RuleSample]) -> dict[str, Any]:
     return {"pairs": pairs, "between": between, "confidence": samples[0].evaluation.confidence}
 
 
-def beyond_alone(samples: Sequence[RuleSample]) -> list[dict[str, Any]]:
+def beyond_alone(samples: Sequence[RuleSample]) -> list[Detail]:
     """For each sample by itself: ``n``, the judged ``value`` (or increase), and whether it is ``beyond``.
 
     For a plain rule, fewer rows than it needs are never beyond the threshold: no p-value guards against chance.
     """
-    found: list[dict[str, Any]] = [{"n": each.counts.rows, "value": None, "beyond": False} for each in samples]
+    found: list[Detail] = [{"n": each.counts.rows, "value": None, "beyond": False} for each in samples]
     binned_ = [(place, in_bins(sample)) for place, sample in enumerate(samples) if sample.counts.w.any()]
     usable = [(place, sample) for place, sample in binned_ if sample.usable]
     for (place, sample), (now, then, _) in zip(usable, _values([sample for _, sample in usable]), strict=True):
@@ -343,7 +343,7 @@ def _value(rule: Rule, now: Interval, then: Interval | None) -> float | None:
     return _increase(now, then) if rule.compares else now.value
 
 
-def textbook_detail(rule: Rule, now: Interval, then: Interval | None) -> dict[str, Any]:
+def textbook_detail(rule: Rule, now: Interval, then: Interval | None) -> Detail:
     """The detail of a rule on textbook values: that it judges these, and those of baseline and change; else empty."""
     if rule.value != "plug_in":
         return {}
@@ -377,7 +377,7 @@ def _edges(sample: RuleSample) -> tuple[int, ...]:
     return population_edges(sample.counts, sample.evaluation)
 
 
-def _values(samples: Sequence[RuleSample]) -> list[tuple[Interval, Interval | None, dict[str, Any]]]:
+def _values(samples: Sequence[RuleSample]) -> list[tuple[Interval, Interval | None, Detail]]:
     """The metric of each window, of its baseline where the rule compares, and the worst bin of an MCE in the window."""
     if not samples:
         return []
@@ -388,7 +388,7 @@ def _values(samples: Sequence[RuleSample]) -> list[tuple[Interval, Interval | No
     return [(now, then, worst) for (now, worst), (then, _) in frozen]
 
 
-def _intervals(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
+def _intervals(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, Detail]]:
     """The metric of each window (or of its baseline: ``side``) with its limits, and the worst bin of an MCE."""
     measure = samples[0].rule.measure
     if measure == "mce":  # of merged bins, with the plug-in value of those that are not merged
@@ -425,7 +425,7 @@ def _seed_name(sample: RuleSample, side: int) -> str:
     return window.name if sample.depth == 1 else f"{window.name}+{sample.depth}"
 
 
-def _textbook_worst(bins: BinCounts) -> dict[str, Any]:
+def _textbook_worst(bins: BinCounts) -> Detail:
     """The bin of the textbook MCE: the largest gap of the unmerged bins; empty without rows."""
     gap = np.where(bins.w > 0, bins.rate - bins.score, 0.0)
     worst = int(np.abs(gap).argmax())
@@ -444,7 +444,7 @@ def _tested(samples: Sequence[RuleSample]) -> list[BinCounts]:
 
 
 def _measured(
-    sample: RuleSample, p_value: float | None, now: Interval, then: Interval | None, worst: dict[str, Any]
+    sample: RuleSample, p_value: float | None, now: Interval, then: Interval | None, worst: Detail
 ) -> Comparison:
     rule, given = sample.rule, sample.given
     blocked = {}
@@ -480,7 +480,7 @@ def _changed(sample: RuleSample, found: Comparison, now: Interval, then: Interva
     return replace(found, change_low=low, change_high=high, p_rate=p_rate, detail=detail)
 
 
-def explained_by_mix(sample: RuleSample) -> dict[str, Any]:
+def explained_by_mix(sample: RuleSample) -> Detail:
     """Whether a changed share of true items alone explains a label's change; empty where it cannot.
 
     It does where only the share changed and the rows are no breach beside the baseline's at the new share. It cannot

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from monitor.config.model import Config, Rule
 from monitor.config.rule_sources import beside_wrong_truths
 from monitor.core.counts import CELLS, Counts, pool
 from monitor.core.promises import Promise, promise_of
-from monitor.core.records import KeptScores, Verdict
+from monitor.core.records import Detail, KeptScores, Verdict
 from monitor.core.score_ranges import below
 from monitor.evaluation.data import SourceData, comparable, poolable, rows_in, windows_pooled
 from monitor.evaluation.shift.onset import Level, onset
@@ -43,7 +42,7 @@ def with_safe_scores(rule: Rule, verdicts: Sequence[Verdict], data: SourceData, 
     ]
 
 
-def _limits(rule: Rule, verdict: Verdict, data: SourceData, config: Config) -> dict[str, Any]:
+def _limits(rule: Rule, verdict: Verdict, data: SourceData, config: Config) -> Detail:
     label, source = verdict.subject.label, config.sources[data.name]
     most = windows_pooled(rule, config, data.current.window)
     known = [(part.window, part.promise(label, "automated")) for part in comparable(data, label)]

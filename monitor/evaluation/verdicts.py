@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from monitor.config.model import Rule
-from monitor.core.records import Comparison, DecisionCheck, Outcome, Reason, RuleNumbers, Verdict
+from monitor.core.records import Comparison, DecisionCheck, Detail, Outcome, Reason, RuleNumbers, Verdict
 from monitor.core.score_ranges import outwards
 from monitor.inference.multiplicity import adjust
 from monitor.metrics.names import ACCUMULATES, ECES, LEAST_ROWS_OF_ECE
@@ -161,7 +161,7 @@ def _verdict(
 ) -> Verdict:
     found = decision_of(rule, evidence, p_adjusted, rate)
     checks = [[check.name, check.passed] for check in found.checks]
-    how: dict[str, Any] = {"certainty": rule.certainty} if rule.is_plain else {}
+    how: Detail = {"certainty": rule.certainty} if rule.is_plain else {}
     how |= {"accumulates": True} if rule.evidence == "accumulated" else {}
     # a distance of 0 is no change that would show: it says that no truth can be beyond the threshold
     out_of_reach = {"out_of_reach": True} if evidence.detectable == 0 and not evidence.beyond else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from monitor.config.model import Config, Rule
-from monitor.core.baseline import Baseline, Edges
+from monitor.core.baseline import Baseline, Baselines, Edges
 from monitor.core.counts import Counts
 from monitor.core.records import WHERES, WeekSpread, WeekSpreads, Where, spread_key
 from monitor.evaluation.data import rows_in
@@ -78,7 +78,7 @@ def spread_key_of(rule: Rule) -> str:
     return spread_key(GAPS if rule.measure in BINNED else rule.measure, rule.where)
 
 
-def correlations_for(rule: Rule, baselines: Mapping[str | None, Baseline]) -> Mapping[str | None, WeekCorrelation]:
+def correlations_for(rule: Rule, baselines: Baselines) -> Mapping[str | None, WeekCorrelation]:
     """By label, the correlation of two rows of one week in what the rule compares with these baselines.
 
     The source as a whole (None) is no label among others: it borrows from none.

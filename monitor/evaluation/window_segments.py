@@ -12,12 +12,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig
 from monitor.core.counts import Counts, SegmentCounts
 from monitor.core.promises import Segment, bands_of, is_part
-from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Reason, Subject
+from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Detail, Reason, Subject
 from monitor.evaluation.comparisons import gates, without_evidence
 from monitor.evaluation.data import RuleInput, WholeSource, WindowCounts, rows_of
 from monitor.evaluation.row_comparisons import comparisons_of
@@ -125,7 +124,7 @@ def _of_label(
     named_parts = [each for each in named if is_part(each, parts)]
     lead = (named_parts or [*named, _leading_segment(judged, p_values)])[0]
     found = judged[lead]
-    detail: dict[str, Any] = {
+    detail: Detail = {
         "segment": list(lead) if is_part(lead, parts) else None,
         "segment_p": p_values.get(lead),
         "segments": len(parts),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 from monitor.config.model import SourceConfig
-from monitor.core.records import Verdict
+from monitor.core.records import Detail, Verdict
 
 _ACCURACIES = ("accuracy", "automated_accuracy", "precision")
 
@@ -26,7 +25,7 @@ def with_wrong_truths(verdict: Verdict, stated: float, error: float, classes: in
     """
     values = (verdict.value, verdict.low, verdict.high)
     without = [None if value is None else _without(verdict, value, error, classes) for value in values]
-    facts: dict[str, Any] = {"share": error, "stated": stated}
+    facts: Detail = {"share": error, "stated": stated}
     facts |= {"without": without} if None not in without else {}
     return replace(verdict, detail={**verdict.detail, "truth_error": facts})
 

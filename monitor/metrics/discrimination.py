@@ -186,12 +186,12 @@ def with_unseen_miss_on_top(two: Classes) -> Classes:
     return _swap(with_unseen_hit(_swap(two), at_top=True, part=0.25))
 
 
-def with_unseen_pair(two: Classes, area: float | None = None) -> Classes:
+def with_unseen_pair(two: Classes, area: float) -> Classes:
     """The classes with half a hit and half a miss more, both placed against the observed order.
 
-    ``area`` is that under their ROC curve, where it is known already.
+    ``area`` is that under their ROC curve.
     """
-    reversed_order = (area_of_roc(two).value if area is None else area) < 0.5 - _NOTHING  # safe against rounding errors
+    reversed_order = area < 0.5 - _NOTHING  # safe against rounding errors
     swapped = _swap(with_unseen_hit(two, at_top=reversed_order))
     return _swap(with_unseen_hit(swapped, at_top=not reversed_order))
 

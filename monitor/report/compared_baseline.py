@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from monitor.config.model import EvaluationConfig, SourceConfig
-from monitor.core.baseline import Baseline, References, comparable_versions
+from monitor.core.baseline import Baseline, Baselines, References, comparable_versions
 from monitor.core.counts import Counts
 from monitor.core.records import Estimate, Subject, Verdict, Where, Window
 from monitor.core.source_settings import Settings
@@ -54,7 +54,7 @@ def compared_baseline(
     source: SourceConfig | None,
     evaluation: EvaluationConfig,
     *,
-    of_source: Callable[[int], Mapping[str | None, Baseline]],
+    of_source: Callable[[int], Baselines],
     used: Collection[int] = (),
 ) -> ComparedBaseline | None:
     """The newest of a label's versions of the same numbers, of those ``used`` if there are any; None if there is none.

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy  # submodules are loaded at first use, and most commands never use them
 
-from monitor.core.baseline import ROLLING, Baseline
+from monitor.core.baseline import ROLLING, Baseline, Baselines
 from monitor.core.counts import Counts, Floats, bin_counts, equal_frequency_edges
 from monitor.core.records import ShiftResult, Subject, Window
 from monitor.evaluation.shift.distances import jensen_shannon, stability_index, wasserstein
@@ -206,7 +206,7 @@ def source_shifts(
     source: str,
     window: Window,
     labels: Mapping[str | None, Counts],
-    baselines: Mapping[str | None, Baseline],
+    baselines: Baselines,
 ) -> list[ShiftResult]:
     """The tests of the scores of every label with a baseline and of the source as a whole, and of the label mixes.
 
@@ -224,7 +224,7 @@ def source_shifts(
 
 
 def _mixes(
-    subject: Subject, window: Window, labels: Mapping[str | None, Counts], baselines: Mapping[str | None, Baseline]
+    subject: Subject, window: Window, labels: Mapping[str | None, Counts], baselines: Baselines
 ) -> Iterator[ShiftResult]:
     """The tests of the label mix: of the predicted labels, and of the true ones where they are known.
 

@@ -10,7 +10,7 @@ from itertools import takewhile
 
 from monitor.config.model import Config, SourceConfig
 from monitor.core import windows
-from monitor.core.baseline import Baseline, References, comparable_versions
+from monitor.core.baseline import Baseline, Baselines, References, comparable_versions
 from monitor.core.counts import SegmentCounts
 from monitor.core.maturity import Maturity
 from monitor.core.promises import PastWindow, Population, Promises, of_the_same_evidence, segment_promises
@@ -99,7 +99,7 @@ class SourceByFile:
         reading: StoredReading,
         maturity: Mapping[str | None, Maturity],
         given: Sequence[Verdict],
-        baselines: Mapping[str | None, Baseline],
+        baselines: Baselines,
         segments: Mapping[str | None, SegmentCounts],
     ) -> SourceData:
         """The data that a run by this file would have judged.

@@ -86,7 +86,10 @@ def test_unequal_weights_widen_as_a_bootstrap_on_rows_says(name: str) -> None:
 def test_an_unseen_row_gives_a_perfect_order_an_error_and_pulls_the_area_inwards() -> None:
     two = classes(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 1, 0, 0]))
     assert (area_of_roc(two).value, area_of_roc(two).variance) == (1.0, 0.0)
-    for wider in (area_of_roc(with_unseen_pair(two)), area_of_precision_recall(with_unseen_hit(two))):
+    for wider in (
+        area_of_roc(with_unseen_pair(two, area_of_roc(two).value)),
+        area_of_precision_recall(with_unseen_hit(two)),
+    ):
         assert 0.5 < wider.value < 1
         assert wider.variance > 0
 
