@@ -105,7 +105,13 @@ def renamed_to(label: str, windows: Sequence[PastWindow]) -> str:
     then = round(median(rows)), median(shares), median(scores)
     # of the newest window: the first one may have few rows, since the name changed within it
     newest = {name: _measures(windows[-1], name) for name in arrived if name in windows[-1].labels}
-    found = {name: now for name, now in newest.items() if _are_alike(then, now)}
+    found = {
+        name: now
+        for name, now in newest.items()
+        if min(then[0], now[0]) >= LEAST
+        and 1 / LIKE <= now[1] / then[1] <= LIKE
+        and abs(now[2] - then[2]) <= SCORES_LIKE
+    }
     return min(sorted(found), key=lambda name: abs(log(found[name][1] / then[1])), default="")
 
 
@@ -114,8 +120,3 @@ def _measures(window: PastWindow, label: str) -> Measures:
     every = sum(of["all"].rows for name, of in window.labels.items() if name is not None)
     own = window.labels[label]["all"]
     return own.rows, own.rows / every, own.promised
-
-
-def _are_alike(then: Measures, now: Measures) -> bool:
-    enough = min(then[0], now[0]) >= LEAST
-    return enough and 1 / LIKE <= now[1] / then[1] <= LIKE and abs(now[2] - then[2]) <= SCORES_LIKE

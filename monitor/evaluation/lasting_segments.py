@@ -41,6 +41,7 @@ NAMED = 5
 """The most segments whose numbers a verdict keeps, those with the most evidence first."""
 
 SegmentRuns = Mapping[Segment, Run]
+Paths = Mapping[Segment, EvidencePath]
 _NOTHING: Promises = {}
 
 
@@ -84,7 +85,7 @@ def accumulate_segments(
     return judged(rule, family, [bool(each) for each in runs], measured)
 
 
-def _of_label(rule: Rule, rule_input: RuleInput, paths: Mapping[Segment, EvidencePath], proof: Proof) -> Comparison:
+def _of_label(rule: Rule, rule_input: RuleInput, paths: Paths, proof: Proof) -> Comparison:
     totals = _totals(rule, paths, proof.detail)
     # among segments with capped evidence, the one with more rows comes first
     ranked = sorted(paths, key=lambda segment: (paths[segment].now, totals[segment].total.effective), reverse=True)
@@ -126,9 +127,7 @@ class _SegmentTotal:
     adequate: bool
 
 
-def _totals(
-    rule: Rule, paths: Mapping[Segment, EvidencePath], shared: Mapping[str, Any]
-) -> dict[Segment, _SegmentTotal]:
+def _totals(rule: Rule, paths: Paths, shared: Mapping[str, Any]) -> dict[Segment, _SegmentTotal]:
     """The total of each segment over the windows that its value covers."""
     totals = [pooled_promise(path.promises[path.start :]) for path in paths.values()]
     needed, matters = [path.alone for path in paths.values()], rule.threshold + shared["seen_at_most"]
@@ -141,7 +140,7 @@ def _totals(
     }
 
 
-def _digest(paths: Mapping[Segment, EvidencePath]) -> str:
+def _digest(paths: Paths) -> str:
     """A hash of the rows of all segments, to nine decimals, since engines may add in different orders."""
     hashed = hashlib.sha256()
     for segment, path in sorted(paths.items()):
@@ -162,14 +161,14 @@ def _leading_segment(parts: Mapping[Segment, _SegmentTotal], named: Sequence[Seg
     return next((segment for segment, part in parts.items() if part.adequate), next(iter(parts)))
 
 
-def _named(ranked: Sequence[Segment], paths: Mapping[Segment, EvidencePath], needed: float) -> list[Segment]:
+def _named(ranked: Sequence[Segment], paths: Paths, needed: float) -> list[Segment]:
     """The segments to name of a label that is named, at least the first; ``ranked`` has all of them by evidence."""
     steps = [needed + math.log(len(ranked) / k) for k in range(1, len(ranked) + 1)]
     last = max((k + 1 for k, segment in enumerate(ranked) if paths[segment].now >= steps[k]), default=1)
     return list(ranked[:last])
 
 
-def _label_path(paths: Mapping[Segment, EvidencePath], windows: tuple[Window, ...]) -> list[float]:
+def _label_path(paths: Paths, windows: tuple[Window, ...]) -> list[float]:
     """The label's log evidence after each of these windows: a segment without rows in one keeps its evidence.
 
     Before its first window that is minus infinity.

@@ -157,11 +157,6 @@ class RuleSample:
         return now, then
 
     @property
-    def between(self) -> float:
-        """How much weeks move the hit rates of the window against the baseline's (:func:`ece_increase_ps`)."""
-        return self.given.week.correlation * sum(1 / weeks for weeks in self.weeks_of_each)
-
-    @property
     def minimum(self) -> int:
         """The number of rows that the rule needs."""
         return rows_needed(self.rule, self.evaluation)
@@ -281,7 +276,9 @@ def p_values_of(samples: Sequence[RuleSample]) -> Sequence[float | None]:
 
 def _of_pairs(samples: Sequence[RuleSample]) -> dict[str, Any]:
     """The arguments of a question about the rise of an ECE."""
-    pairs, between = [sample.pair for sample in samples], [sample.between for sample in samples]
+    pairs = [sample.pair for sample in samples]
+    # how much weeks move the hit rates of each window against its baseline's
+    between = [each.given.week.correlation * sum(1 / weeks for weeks in each.weeks_of_each) for each in samples]
     return {"pairs": pairs, "between": between, "confidence": samples[0].evaluation.confidence}
 
 

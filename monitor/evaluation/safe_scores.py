@@ -54,7 +54,13 @@ def _limits(rule: Rule, verdict: Verdict, data: SourceData, config: Config) -> D
     starts = {window.name: window.start for window, _ in known}
     latest = starts[began.high] if began is not None else data.current.window.start
     parts = [part.labels[label] for part in poolable(data, label, most) if part.window.start >= latest]
-    point = safe_point(parts, floor_of(config, data.name, label), rule.threshold)
+    acting, floor = [rows_in("automated", part) for part in parts], floor_of(config, data.name, label)
+    point = lowest_safe(pool(acting), floor=floor, margin=rule.threshold, rate=RATE) if acting else None
+    if point is not None and point.threshold is not None and len(acting) > 1:
+        # where the newest window alone refutes it, as while a fault grows, that window alone must show a score
+        promise = promise_of(acting[0].take(acting[0].cell >= round(point.threshold * CELLS)))
+        if promise is not None and binomial_tail(1 - promise.kept, promise.effective, 1 - point.target) < RATE:
+            point = lowest_safe(acting[0], floor=floor, margin=rule.threshold, rate=RATE)
     if point is None or point.threshold is None:
         return {"blocked": [], "limit": None}
     at = source.automate_from(label) if label is not None else source.automate_at
@@ -147,22 +153,6 @@ def kept_from(counts: Counts, config: Config, source: str, label: str, must_be_r
     safe = lowest_safe(looked_at(counts), floor=floor, margin=margin)
     more = [at, *([] if safe.threshold is None else [safe.threshold])]
     return KeptFrom(at, floor, margin, safe, from_scores(counts, more))
-
-
-def safe_point(parts: Sequence[Counts], floor: float | None, margin: float) -> OperatingPoint | None:
-    """The lowest score shown to be safe in the windows since the trouble began, newest first; None where none is.
-
-    Where the newest window alone refutes it, as while a fault grows, that window alone must show a score.
-    """
-    acting = [rows_in("automated", part) for part in parts]
-    point = lowest_safe(pool(acting), floor=floor, margin=margin, rate=RATE) if acting else None
-    if point is None or point.threshold is None or len(acting) == 1:
-        return point
-    # are the rows of the newest window from the score on surely right less often than promised?
-    promise = promise_of(acting[0].take(acting[0].cell >= round(point.threshold * CELLS)))
-    if promise is None or binomial_tail(1 - promise.kept, promise.effective, 1 - point.target) >= RATE:
-        return point
-    return lowest_safe(acting[0], floor=floor, margin=margin, rate=RATE)
 
 
 def _level(rule: Rule, window: str, promise: Promise) -> Level:

@@ -65,7 +65,15 @@ def likely_cause(
     if line:
         total = max(total, float(evidence.share[line - 1, at:].mean() * evidence.value[line, at:].mean()))
     around = _Around(evidence, history, at, segment, total)
-    shares = _version_shares(label, history, windows)
+    # of the rows of each window, by model version of the label
+    shares = {value: history.share[k] for k, (column, value) in enumerate(history.segments) if column == VERSION}
+    if (
+        not shares
+    ):  # versions are no segments: 1 for that of most rows of the source, if the label surely has rows of it
+        own = {version for window in windows for version in window.versions if window.surely_has(label, version)}
+        main = {window.window.name: window.main_version for window in windows}
+        alone = [main.get(name) for name in history.windows]
+        shares = {v: np.array([float(each == v) for each in alone]) for v in dict.fromkeys(alone) if v in own}
     return next(_causes(label, around, shares, windows, annotations), None)
 
 
@@ -93,20 +101,6 @@ def _causes(
 
 
 # --- model versions
-
-
-def _version_shares(label: str | None, evidence: WeeklyEvidence, windows: Sequence[PastWindow]) -> dict[str, Floats]:
-    """The share of the rows of each window that each model version of the label has, shape (T,).
-
-    Where versions are no segments, it is 1 for that of most rows of the source, if the label surely has rows of it.
-    """
-    shares = {value: evidence.share[k] for k, (column, value) in enumerate(evidence.segments) if column == VERSION}
-    if shares:
-        return shares
-    own = {version for window in windows for version in window.versions if window.surely_has(label, version)}
-    main = {window.window.name: window.main_version for window in windows}
-    alone = [main.get(name) for name in evidence.windows]
-    return {v: np.array([float(each == v) for each in alone]) for v in dict.fromkeys(alone) if v in own}
 
 
 def arrivals(shares: Mapping[str, Floats]) -> dict[str, int]:

@@ -117,7 +117,8 @@ def _of_rule(
     rate = config.evaluation.false_discovery_rate / max(1, len(applies) * config.decision_rules(rule.schedule))
     judged = {label: typical.labels[label] for label in applies if not rule.compares or baselines[label] is not None}
     visible: dict[str | None, tuple[int, RuleSample]] = {}
-    for count in _counts_of_windows(rule):
+    most = LADDER[-1] if rule.schedule == "weekly" else DAYS_POOLED
+    for count in (count for count in LADDER if rule.for_windows <= count <= most):
         remaining = {label: counts for label, counts in judged.items() if label not in visible}
         inputs = [
             RuleInput(
@@ -143,12 +144,6 @@ def _of_rule(
             yield Visible(rule, Subject(name, label), rows, count, sample.detectable, "", unreachable)
         else:
             yield Visible(rule, Subject(name, label), rows, None, lacks="rows" if label in judged else "baseline")
-
-
-def _counts_of_windows(rule: Rule) -> Sequence[int]:
-    """The numbers of windows to try; a rule that asks for several in a row needs at least as many."""
-    most = LADDER[-1] if rule.schedule == "weekly" else DAYS_POOLED
-    return [count for count in LADDER if count <= most and count >= rule.for_windows]
 
 
 def scaled(counts: Counts, share: float) -> Counts:

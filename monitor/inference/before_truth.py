@@ -37,7 +37,7 @@ from monitor.inference.change import Side
 from monitor.inference.class_mix import LEAST, alike, moved_share
 from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.gaps import ROUNDING, GapTables, analytic_points, each_at, stack
-from monitor.inference.sampling import Proportion
+from monitor.inference.sampling import Limits, Proportion
 
 BINS = 30
 ROWS_A_BIN = 100
@@ -132,7 +132,7 @@ class Either:
         """The mean of all."""
         return sum(law.value for law in self.laws) / len(self.laws)
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def interval(self, confidence: float) -> Limits:
         """From the lowest lower limit to the highest upper one."""
         low, high = zip(*(law.interval(confidence) for law in self.laws), strict=True)
         return min(low), max(high)
@@ -249,7 +249,7 @@ class ShareToCome(Proportion):
 
     total: int = 1
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def interval(self, confidence: float) -> Limits:
         """Limits, outwards to the next share of ``total`` rows."""
         low, high = Proportion(self.share, self.rows).interval(confidence)
         low, high = math.floor(low * self.total) / self.total, math.ceil(high * self.total) / self.total

@@ -29,6 +29,8 @@ STATISTICS: Mapping[str, RowStatistic] = {
     for module in (multiclass, certainty, information, regression)
     for statistic in module.STATISTICS
 }
+Spreads = dict[str, Spread | None]
+"""By metric; None where rows do not define one."""
 BLOCKS = 1000  # so many blocks give a standard error to 1 / sqrt(2 x 1000) = 2%
 UNSEEN = 1.0  # wrongly predicted items that draws have on average beyond those seen
 _CLASSES = 25  # the most true classes of unseen items; of more, some are chosen evenly over the labels
@@ -42,7 +44,7 @@ def row_spreads(
     rng: np.random.Generator,
     *,
     resamples: int = 1000,
-) -> dict[str, Spread | None]:
+) -> Spreads:
     """The value and the spread of registered metrics of whole rows, by name; None where rows do not define one.
 
     ``names`` are metrics that need ``rows`` or ``regression``, according to the rows given (KeyError for another).
@@ -60,7 +62,7 @@ def row_spreads(
     (True, True)
     """
     requested = list(names)
-    found: dict[str, Spread | None] = {}
+    found: Spreads = {}
     if isinstance(rows, ProbabilityRows) and not set(requested).isdisjoint(multiclass.AREAS):
         areas = multiclass.area_estimates(rows)
         found |= {name: Spread(area.value, area.se, area.skew, plug_in=area.value) for name, area in areas.items()}
@@ -74,7 +76,7 @@ def _by_blocks(
     statistics: Sequence[RowStatistic],
     rng: np.random.Generator,
     resamples: int,
-) -> dict[str, Spread | None]:
+) -> Spreads:
     if not statistics or not float(rows.weight.sum()) > 0:
         return {}
     arranged, blocks = _arranged(rows, rng)
@@ -90,7 +92,7 @@ def _by_blocks(
         times = rng.poisson(rate, (min(step, resamples - start), len(rate))).astype(np.float64)
         _append_values(statistics, sums, times, drawn)
         _append_values([each for each in statistics if each.biased], sums, times[:, :blocks], again)
-    found: dict[str, Spread | None] = {}
+    found: Spreads = {}
     for statistic in statistics:
         value = statistic.value(*(sums[part][:blocks].sum(axis=0) for part in statistic.sums))
         bias = 0.0  # the mean of the draws of the items seen minus the value (Efron & Tibshirani 1993)

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _STRAIGHT = 1e7  # a gamma of this shape is normal to the last digit that matters
 _HALVINGS = 60
+Limits = tuple[float, float]
+"""A lower and an upper limit."""
 _NEARLY_ONE = 1 - 1e-6
 
 
@@ -94,7 +96,7 @@ class Proportion:
         """The share at which the metric has this value, clipped to [0, 1]."""
         return min(max((value - self.offset) / self.scale, 0.0), 1.0)
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def interval(self, confidence: float) -> Limits:
         """Limits by Clopper & Pearson 1934."""
         hits, misses = self.share * self.rows, (1 - self.share) * self.rows
         low, high = (float(limit) for limit in clopper_pearson(hits, misses, (1 - confidence) / 2))
@@ -156,7 +158,7 @@ class FScore:
         third = slope**3 * law.third + 3 * slope**2 * bend * law.variance**2
         return Skewed(f1_of(law.mean) + bend * law.variance / 2, slope**2 * law.variance, third)
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def interval(self, confidence: float) -> Limits:
         """Limits by Clopper & Pearson 1934, of J."""
         low, high = self.jaccard.interval(confidence)
         return f1_of(low), f1_of(high)
@@ -271,7 +273,7 @@ class OfMoments:
         """The law that bounds the truth from below."""
         raise NotImplementedError
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def interval(self, confidence: float) -> Limits:
         """Equal-tailed limits, clipped to the range of the metric and widened to include its value."""
         tail = (1 - confidence) / 2
         low, high = self.below.quantile(tail), self.above.quantile(1 - tail)
@@ -344,7 +346,7 @@ class Ranking:
 
     below = above
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def interval(self, confidence: float) -> Limits:
         """Equal-tailed limits, widened to the value where it is 0 or 1."""
         tail = (1 - confidence) / 2
         low, high = (_of_ranking(self.value, self.rows, chance) for chance in (tail, 1 - tail))
@@ -410,7 +412,7 @@ class LogitArea:
     def _above(self) -> tuple[float, float]:
         return float(logit(self.centre)), self.se / (self.centre * (1 - self.centre))
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def interval(self, confidence: float) -> Limits:
         """Limits in [0, 1], widened to include the value."""
         quantile = float(stdtrit(self.freedom, (1 + confidence) / 2))
         ends = [centre - quantile * se for centre, se in (self._below, self._above)]

@@ -16,7 +16,7 @@ from scipy.special import betainc, betaincinv
 
 from monitor.core.counts import Bools, Counts, Floats
 from monitor.inference.change import Side
-from monitor.inference.sampling import Proportion, Skewed
+from monitor.inference.sampling import Limits, Proportion, Skewed
 from monitor.metrics.classification import actual_weights
 
 _EQUAL = 1e-9
@@ -104,7 +104,7 @@ class WeightedShare:
     def _below(self, share: float) -> float:
         return float(betainc(self.part.rows, self.rest.rows, self._in_rows(share)))
 
-    def interval(self, confidence: float) -> tuple[float, float]:
+    def interval(self, confidence: float) -> Limits:
         """Limits of the share."""
         tail = (1 - confidence) / 2
         low = self._lowered._quantile(tail) if self.part.rows > 0 else 0.0
