@@ -99,12 +99,11 @@ def _in_trouble(found: Diagnosis, breaches: Sequence[Verdict], facts: LabelFacts
     """The diagnosis with the problem of the breach that does most harm, and with all that follows from it."""
     problems = {verdict.id: problem_of(verdict, facts) for verdict in breaches}
     order = list(LabelProblem)
-
-    def rank(verdict: Verdict) -> tuple[bool, int, int, str]:
-        problem = order.index(problems[verdict.id])
-        return verdict.rule not in facts.acting, problem, SEVERITY_RANK[verdict.severity], verdict.rule
-
-    lead = min(breaches, key=rank)
+    harm = {
+        v.id: (v.rule not in facts.acting, order.index(problems[v.id]), SEVERITY_RANK[v.severity], v.rule)
+        for v in breaches
+    }
+    lead = min(breaches, key=lambda verdict: harm[verdict.id])
     first = (lead.id, *(id for id in found.because if id != lead.id))
     return with_trouble(replace(found, because=first), problems[lead.id], lead, facts)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from monitor.config.model import Config, EvaluationConfig, Rule
-from monitor.config.rule_sources import beside_wrong_truths, can_judge, segment_columns
+from monitor.config.rule_sources import beside_wrong_truths, can_judge
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.maturity import Maturity
 from monitor.core.records import (
@@ -37,7 +37,7 @@ from monitor.evaluation.data import (
 )
 from monitor.evaluation.estimates import Sample, estimate, extra_estimates, extra_metrics
 from monitor.evaluation.lasting_changes import accumulate_changes
-from monitor.evaluation.lasting_segments import accumulate_segments, dated_segments
+from monitor.evaluation.lasting_segments import accumulate_segments
 from monitor.evaluation.references import against_baseline, against_weeks_before, rolling_baselines
 from monitor.evaluation.row_comparisons import comparisons_of, estimates_of_whole
 from monitor.evaluation.safe_scores import with_safe_scores
@@ -45,7 +45,7 @@ from monitor.evaluation.shift.counts_tests import source_shifts
 from monitor.evaluation.shift.findings import p_values_of
 from monitor.evaluation.verdicts import decide
 from monitor.evaluation.week_spread import correlations_for
-from monitor.evaluation.window_segments import compare_segments, segments_of
+from monitor.evaluation.window_segments import compare_segments
 from monitor.evaluation.wrong_truths import classes_of, with_wrong_truths
 from monitor.inference.between_weeks import ALIKE
 from monitor.metrics.discrimination import point_biserial_core
@@ -228,7 +228,7 @@ def _compared(
     if rule.accumulates:
         return _accumulated(rule, family, data, config)
     if rule.scope == "segments":
-        return _in_segments(rule, family, data, config)
+        return compare_segments(rule, family, data, config)
     source, evaluation, whole = config.sources[data.name], config.evaluation, data.current.whole
     if rule.metric in EXPECTED:
         maps = present_maps(data, evaluation)
@@ -250,24 +250,8 @@ def _accumulated(rule: Rule, family: Sequence[RuleInput], data: SourceData, conf
     if rule.compares:
         return accumulate_changes(rule, family, data, evaluation)
     if rule.scope == "segments":
-        columns = segment_columns(rule, config.sources[data.name])
-        parts = [dated_segments(rule, data, label, columns) for label in labels]
-        return accumulate_segments(rule, family, parts, evaluation)
+        return accumulate_segments(rule, family, data, config)
     return accumulate(rule, family, [dated_promises(rule, data, label) for label in labels], evaluation)
-
-
-def _in_segments(rule: Rule, rule_inputs: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
-    """The comparison of each label by its segments, over the windows that may be pooled for the label."""
-    source, window = config.sources[data.name], data.current.window
-    columns, most = segment_columns(rule, source), windows_pooled(rule, config, window)
-    inputs = []
-    for rule_input in rule_inputs:
-        label = rule_input.subject.label
-        frozen = data.baseline_segments.get(label, {})
-        inputs.append(segments_of(rule, columns, rule_input, poolable(data, label, most), frozen))
-    return compare_segments(
-        rule, rule_inputs, inputs, source, config.evaluation, config.decision_rules(window.schedule)
-    )
 
 
 def _outcomes(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:

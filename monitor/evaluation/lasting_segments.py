@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from monitor.config.model import EvaluationConfig, Rule
+from monitor.config.model import Config, Rule
+from monitor.config.rule_sources import segment_columns
 from monitor.core.promises import Promise, Promises, Segment, columns, is_part, pooled_promise
 from monitor.core.records import Comparison, Window
 from monitor.evaluation.accumulated import (
@@ -65,18 +66,17 @@ def dated_segments(rule: Rule, data: SourceData, label: str | None, columns: Seq
     return {segment: run for segment, run in found.items() if run}
 
 
-def accumulate_segments(
-    rule: Rule, family: Sequence[RuleInput], runs: Sequence[SegmentRuns], evaluation: EvaluationConfig
-) -> list[Comparison]:
+def accumulate_segments(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
     """The evidence of one rule on the segments of each of several labels; one comparison a label.
 
     A comparison has the numbers of one segment (:func:`_leading_segment`), and the evidence of the label.
     """
+    columns = segment_columns(rule, config.sources[data.name])
+    runs = [dated_segments(rule, data, each.subject.label, columns) for each in family]
 
     def measured(places: Sequence[int]) -> list[Comparison]:
-        found = proofs(
-            rule, [(list(runs[at].values()), [margin_of(rule)] * len(runs[at])) for at in places], evaluation
-        )
+        strands = [(list(runs[at].values()), [margin_of(rule)] * len(runs[at])) for at in places]
+        found = proofs(rule, strands, config.evaluation)
         return [
             _of_label(rule, family[at], dict(zip(runs[at], proof.paths, strict=True)), proof)
             for at, proof in zip(places, found, strict=True)

@@ -10,11 +10,10 @@ import numpy as np
 from monitor.config.model import EvaluationConfig
 from monitor.core.counts import CELLS, Counts, pool
 from monitor.core.diagnoses import Cost, Diagnosis, LabelProblem, NextStep, Since
-from monitor.core.episodes import Episode, episodes
+from monitor.core.episodes import episodes
 from monitor.core.promises import Promise, pooled_promise
 from monitor.core.records import Subject, Verdict
 from monitor.core.windows import days_of, nominal
-from monitor.evaluation.accumulated import population
 from monitor.evaluation.estimates import generator
 from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.shift.onset import onset
@@ -43,7 +42,7 @@ def with_trouble(found: Diagnosis, problem: LabelProblem, lead: Verdict, facts: 
     """The diagnosis with its problem, and all that the windows behind its leading verdict say."""
     runs = episodes(facts.past)
     episode = runs[-1] if runs and runs[-1].ended is None else None
-    evidence, history = (_evidence(problem, lead, facts, each) for each in (runs, ()))
+    evidence, history = (weekly_evidence(problem, lead, facts, each) for each in (runs, ()))
     margin = min(lead.threshold, LARGEST_MARGIN)
     of_label = _since(evidence, (), lead, facts)
     segments = troubled_segments(evidence, margin, _near(evidence, of_label))
@@ -85,27 +84,6 @@ def direction_of(verdict: Verdict, facts: LabelFacts) -> LabelProblem:
     if abs(off) <= SURE * deviation:
         return LabelProblem.MISCALIBRATED
     return LabelProblem.OVERCONFIDENT if off > 0 else LabelProblem.UNDERCONFIDENT
-
-
-def _evidence(problem: LabelProblem, lead: Verdict, facts: LabelFacts, runs: Sequence[Episode]) -> WeeklyEvidence:
-    """The windows behind the leading verdict, without those of earlier troubles."""
-    windows = facts.windows.get(lead.window.schedule, ())
-    starts = {each.window.name: each.window.start for each in windows}
-    over = [
-        (starts.get(run.first.since.window if run.first.since else "", run.first.window.start), run.ended.window.start)
-        for run in runs
-        if run.ended is not None
-    ]
-    return weekly_evidence(
-        windows,
-        facts.label,
-        population(lead.metric, lead.where)
-        if problem in (LabelProblem.MISSES, LabelProblem.LESS_ACCURATE)
-        else lead.where,
-        problem,
-        lambda each: any(low <= each.window.start < high for low, high in over),
-        over[-1][1] if over else None,
-    )
 
 
 # --- since when

@@ -6,17 +6,19 @@ the problem is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 import numpy as np
 from scipy.special import ndtri
 
 from monitor.core.counts import Bools, Floats
 from monitor.core.diagnoses import LabelProblem, Segment
-from monitor.core.promises import PastWindow, Population, columns
-from monitor.core.records import SCORE_BAND
+from monitor.core.episodes import Episode
+from monitor.core.promises import columns
+from monitor.core.records import SCORE_BAND, Verdict
+from monitor.evaluation.accumulated import population
+from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.shift.onset import Level
 
 SURE = 3.0
@@ -101,34 +103,35 @@ class WeeklyEvidence:
         return Level("before", mean, 1 / certainty), after
 
 
-def weekly_evidence(
-    windows: Sequence[PastWindow],
-    label: str | None,
-    population: Population,
-    problem: LabelProblem,
-    is_left_out: Callable[[PastWindow], bool] = lambda _: False,
-    not_before: datetime | None = None,
-) -> WeeklyEvidence:
-    """The evidence of one label in ``windows`` (oldest first) in which it has rows of ``population``.
+def weekly_evidence(problem: LabelProblem, lead: Verdict, facts: LabelFacts, runs: Sequence[Episode]) -> WeeklyEvidence:
+    """The windows behind the leading verdict, oldest first, without those of earlier troubles (``runs``).
 
-    Segments are those with rows in the newest window. Windows are left out in which the label's rows were rejected,
-    and those of an earlier trouble; no trouble begins before ``not_before``.
+    Segments are those with rows in the newest window. Windows are left out in which the label's rows were rejected.
     """
+    windows, label = facts.windows.get(lead.window.schedule, ()), facts.label
+    decides = problem in (LabelProblem.MISSES, LabelProblem.LESS_ACCURATE)
+    rows_of = population(lead.metric, lead.where) if decides else lead.where
+    starts = {each.window.name: each.window.start for each in windows}
+    over = [
+        (starts.get(run.first.since.window if run.first.since else "", run.first.window.start), run.ended.window.start)
+        for run in runs
+        if run.ended is not None
+    ]
     used = [
-        window
-        for window in windows
-        if population in window.labels.get(label, {}) and window.rejected.of(label) is None and not is_left_out(window)
+        each
+        for each in windows
+        if rows_of in each.labels.get(label, {}) and each.rejected.of(label) is None
+        if not any(low <= each.window.start < high for low, high in over)
     ]
     newest = used[-1].segments.get(label, {}) if used else {}
-    segments = tuple(sorted(segment for segment, promises in newest.items() if population in promises))
-    of_label = [each.labels[label].get(population) for each in used]
-    parts = [[each.segments.get(label, {}).get(of, {}).get(population) for each in used] for of in segments]
+    segments = tuple(sorted(segment for segment, promises in newest.items() if rows_of in promises))
+    of_label = [each.labels[label].get(rows_of) for each in used]
+    parts = [[each.segments.get(label, {}).get(of, {}).get(rows_of) for each in used] for of in segments]
     rows, claimed, kept = np.ascontiguousarray(columns([of_label, *parts])[1:])
-    first = sum(1 for window in used if not_before is not None and window.window.start < not_before)
-    names = tuple(window.window.name for window in used)
-    first = min(first, max(len(names) - 1, 0))
+    names = tuple(each.window.name for each in used)
+    before = sum(1 for each in used if each.window.start < over[-1][1]) if over else 0  # no trouble begins there
     sign, claims = _SHAPES.get(problem, _OF_OVERCONFIDENCE)
-    return WeeklyEvidence(names, segments, rows, claimed, kept, sign, claims, first)
+    return WeeklyEvidence(names, segments, rows, claimed, kept, sign, claims, min(before, max(len(names) - 1, 0)))
 
 
 def mean_of(value: Floats, variance: Floats) -> tuple[float, float]:

@@ -13,12 +13,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from monitor.config.model import EvaluationConfig, Rule, SourceConfig
-from monitor.core.counts import Counts, SegmentCounts
+from monitor.config.model import Config, Rule
+from monitor.config.rule_sources import segment_columns
+from monitor.core.counts import Counts
 from monitor.core.promises import Segment, bands_of, is_part
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Detail, Reason, Subject
 from monitor.evaluation.comparisons import gates, without_evidence
-from monitor.evaluation.data import RuleInput, WholeSource, WindowCounts, rows_of
+from monitor.evaluation.data import RuleInput, SourceData, WholeSource, WindowCounts, poolable, rows_of, windows_pooled
 from monitor.evaluation.row_comparisons import comparisons_of
 from monitor.evaluation.rule_metrics import rows_needed
 from monitor.inference.memory import kept_with
@@ -29,25 +30,27 @@ NAMED = 5
 
 
 def segments_of(
-    rule: Rule, columns: Sequence[str], label: RuleInput, windows: Sequence[WindowCounts], frozen: SegmentCounts
+    rule: Rule, columns: Sequence[str], rule_input: RuleInput, data: SourceData, most: int
 ) -> dict[Segment, RuleInput]:
     """The input of each segment of a label with rows in the judged window.
 
-    ``windows`` are the judged window and those that may be pooled with it, newest first. Bins are those of the label's
-    baseline; ``frozen`` are the baseline's rows of each segment.
+    It is of the windows that may be pooled for the label, ``most`` of them with the judged one. Bins are those of the
+    label's baseline.
     """
-    subject, each = label.subject, [_parts(part, label.subject.label, columns) for part in windows]
+    label, frozen = rule_input.subject.label, data.baseline_segments.get(rule_input.subject.label, {})
+    each = [_parts(part, label, columns) for part in poolable(data, label, most)]
     found = {}
     for segment, now in sorted((each[0] if each else {}).items()):
         if not rows_of(rule, now).w.any():
             continue
-        baseline = label.baseline
+        baseline = rule_input.baseline
         if baseline is not None and rule.compares:  # with the rows of the segment, if it has any
             then = (_bands(baseline.counts) if segment[0] == SCORE_BAND else frozen).get(segment)
             baseline = None if then is None else replace(baseline, counts=then)
         counts = tuple(parts[segment] for parts in each if segment in parts)
-        of = Subject(subject.source, subject.label, segment)
-        found[segment] = replace(label, subject=of, counts=counts, baseline=baseline)
+        found[segment] = replace(
+            rule_input, subject=Subject(data.name, label, segment), counts=counts, baseline=baseline
+        )
     return found
 
 
@@ -61,20 +64,15 @@ def _bands(counts: Counts) -> dict[Segment, Counts]:
     return kept_with(counts, "bands", lambda: dict(bands_of(counts)))
 
 
-def compare_segments(
-    rule: Rule,
-    family: Sequence[RuleInput],
-    inputs: Sequence[Mapping[Segment, RuleInput]],
-    source: SourceConfig,
-    evaluation: EvaluationConfig,
-    rules: int,
-) -> list[Comparison]:
+def compare_segments(rule: Rule, family: Sequence[RuleInput], data: SourceData, config: Config) -> list[Comparison]:
     """The evidence of one rule on the segments of each of several labels; one comparison a label.
 
-    ``inputs`` are those of the segments of each label. A comparison has the numbers of one segment: the named one with
-    the smallest p, else the one closest to a breach among those that could have shown a change. ``rules`` is the number
-    of decision rules of the schedule.
+    A comparison has the numbers of one segment: the named one with the smallest p, else the one closest to a breach
+    among those that could have shown a change.
     """
+    evaluation, source, rules = config.evaluation, config.sources[data.name], config.decision_rules(rule.schedule)
+    columns, most = segment_columns(rule, source), windows_pooled(rule, config, data.current.window)
+    inputs = [segments_of(rule, columns, each, data, most) for each in family]
     # made as for a label, with analytic intervals like those of its estimates; the newest window of a segment is judged
     # alone as well, where it is significant among all segments of all labels
     level = evaluation.false_discovery_rate / max(1, rules * len(inputs) * max(map(len, inputs), default=0))
@@ -150,10 +148,9 @@ def _of_label(
 
 def _leading_segment(judged: Mapping[Segment, Comparison], p_values: Mapping[Segment, float]) -> Segment:
     """The segment that an outcome without a breach is about: the closest to a breach of those that could show one."""
-
-    def closeness(segment: Segment) -> tuple[bool, bool, float, float, int]:
-        part = judged[segment]
-        p_value = 1.0 if part.p_value is None else part.p_value
-        return not part.adequate, part.is_within, p_values.get(segment, 1.0), p_value, -part.n
-
-    return min(judged, key=closeness)
+    closeness = {
+        segment: (not part.adequate, part.is_within, p_values.get(segment, 1.0), 1.0 if p is None else p, -part.n)
+        for segment, part in judged.items()
+        for p in [part.p_value]
+    }
+    return min(judged, key=closeness.__getitem__)
