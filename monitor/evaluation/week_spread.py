@@ -13,7 +13,7 @@ from monitor.inference.between_weeks import WeekCorrelation, correlations, sprea
 from monitor.inference.bins import binned
 from monitor.inference.levels import law_of
 from monitor.inference.sampling import LogitArea
-from monitor.metrics.names import EXPECTED
+from monitor.metrics.names import ECES
 from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import OF_AUTOMATED
 
@@ -34,14 +34,7 @@ ALWAYS: tuple[Compared, ...] = (
 def compared_by(config: Config) -> tuple[Compared, ...]:
     """The metrics of counts, with their rows, whose spread is kept with a baseline."""
     rules = [(rule.measure, rule.where) for rule in config.rules if rule.test is None and rule.compares]
-    own = [
-        each
-        for each in rules
-        if each[0] in METRICS
-        and METRICS[each[0]].needs == "counts"
-        and each[0] not in EXPECTED
-        and each[0] not in BINNED
-    ]
+    own = [each for each in rules if METRICS[each[0]].needs == "counts" and each[0] not in ECES]
     return tuple(dict.fromkeys([*ALWAYS, *own]))
 
 

@@ -87,3 +87,14 @@ def test_what_rules_compare_is_kept_whatever_they_are_about() -> None:
     rng = np.random.default_rng(3)
     few = [week(rng, 0) for _ in range(2)]
     assert spreads_of(few, edges_of(pool(few), CONFIG.evaluation), compared_by(CONFIG)) == {}
+
+
+@pytest.mark.parametrize("metric", ["ace", "equal_width_ece"])
+def test_an_ece_in_bins_of_its_own_has_no_spread_of_its_own(metric: str) -> None:
+    own = Rule(id="own", metric=metric, condition="increase", threshold=0.02)
+    weeks = [week(np.random.default_rng(seed), 0.0) for seed in range(4)]
+    edges = edges_of(pool(weeks), CONFIG.evaluation)
+    found = [
+        spreads_of(weeks, edges, compared_by(CONFIG.model_copy(update={"rules": rules}))) for rules in ((), (own,))
+    ]
+    assert found[0] == found[1]
