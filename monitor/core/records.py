@@ -293,6 +293,10 @@ class DecisionCheck:
     passed: bool
 
 
+Checks = tuple[DecisionCheck, ...]
+"""The checks of a decision, in order."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleNumbers:
     """What was measured for one rule on one subject, against what. ``p_value`` is unadjusted."""
@@ -333,7 +337,7 @@ class Comparison(RuleNumbers):
     newest_beyond: bool = False
     adequate: bool = False
     problem: Reason | None = None
-    checks: tuple[DecisionCheck, ...] = ()
+    checks: Checks = ()
 
     @property
     def is_within(self) -> bool:

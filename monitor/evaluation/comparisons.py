@@ -13,7 +13,7 @@ from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts
-from monitor.core.records import Comparison, DecisionCheck, Detail, Reason
+from monitor.core.records import Checks, Comparison, DecisionCheck, Detail, Reason
 from monitor.evaluation.data import RuleInput, digest_of, rows_of
 from monitor.evaluation.rule_metrics import (
     BASELINE,
@@ -35,6 +35,8 @@ from monitor.inference.registered import largest_allowed
 from monitor.metrics.names import EXPECTED, LEAST_ROWS_OF_ECE
 from monitor.metrics.selective import OF_AUTOMATED
 
+Gate = tuple[Checks, Reason | None]
+"""Checks before measuring, and the reason of the one that failed."""
 LOOKS_FROM = 1 / 4
 """The share of the rows that a rule needs from which the newest of several windows is judged alone as well."""
 NEAR = 0.005
@@ -123,7 +125,7 @@ def _samples(
     return [found[place] for place in range(len(rule_inputs))]
 
 
-def gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> tuple[tuple[DecisionCheck, ...], Reason | None]:
+def gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> Gate:
     """The checks before measuring, up to the first that fails, and the reason of that one; None where all pass."""
     problem, settings = rule_input.problem, rule_input.detail.get("settings")
     asked = [("readable", problem in (None, Reason.REJECTED_ROWS, Reason.NOT_MATURE), problem)]
@@ -142,7 +144,7 @@ def gates(rule: Rule, rule_input: RuleInput, *, has_rows: bool) -> tuple[tuple[D
     return tuple(checks), None
 
 
-def without_evidence(rule_input: RuleInput, problem: Reason, checks: tuple[DecisionCheck, ...] = ()) -> Comparison:
+def without_evidence(rule_input: RuleInput, problem: Reason, checks: Checks = ()) -> Comparison:
     """A comparison without numbers, with the reason why nothing was measured."""
     rows = rule_input.counts[0].rows if rule_input.counts else 0
     return Comparison(

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from monitor.config.model import Rule
-from monitor.core.records import Comparison, DecisionCheck, Detail, Outcome, Reason, RuleNumbers, Verdict
+from monitor.core.records import Checks, Comparison, DecisionCheck, Detail, Outcome, Reason, RuleNumbers, Verdict
 from monitor.core.score_ranges import outwards
 from monitor.inference.multiplicity import adjust
 from monitor.metrics.names import ACCUMULATES, ECES, LEAST_ROWS_OF_ECE
@@ -66,7 +66,7 @@ class VerdictDecision:
 
     outcome: Outcome
     reason: Reason
-    checks: tuple[DecisionCheck, ...]
+    checks: Checks
 
 
 def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate: float) -> VerdictDecision:
@@ -98,7 +98,7 @@ def decision_of(rule: Rule, evidence: Comparison, p_adjusted: float | None, rate
     return VerdictDecision("unconfirmed", reason, (*checks, *newest))
 
 
-def _plain(rule: Rule, evidence: Comparison, threshold_checks: tuple[DecisionCheck, ...]) -> VerdictDecision:
+def _plain(rule: Rule, evidence: Comparison, threshold_checks: Checks) -> VerdictDecision:
     """The decision without a p-value: enough rows, and beyond the threshold in every window."""
     rows = DecisionCheck("enough_rows", evidence.adequate)
     checks = (*evidence.checks, rows, *threshold_checks)
@@ -112,7 +112,7 @@ def _plain(rule: Rule, evidence: Comparison, threshold_checks: tuple[DecisionChe
     return VerdictDecision("breach", level.get(rule.condition, Reason.ABOVE_THRESHOLD), checks)
 
 
-def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tuple[DecisionCheck, ...]]:
+def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, Checks]:
     """The reason of a breach, with the checks for changed behaviour and class mix that it depends on."""
     if rule.test is not None:
         return Reason.DISTRIBUTION_SHIFTED, ()
@@ -120,7 +120,7 @@ def _breach(rule: Rule, evidence: Comparison, rate: float) -> tuple[Reason, tupl
         falls = rule.condition == "below" or (rule.accumulates and ACCUMULATES.get(rule.measure) == "below")
         return Reason.BELOW_THRESHOLD if falls else Reason.ABOVE_THRESHOLD, ()
     plain = Reason.DECREASED if rule.condition == "decrease" else Reason.INCREASED
-    causes: tuple[DecisionCheck, ...] = ()
+    causes: Checks = ()
     if class_mix := evidence.detail.get("class_mix"):
         causes = (DecisionCheck("class_mix", class_mix["explains"]),)
         if causes[0].passed:

@@ -17,8 +17,8 @@ from monitor.config.model import Config, Rule
 from monitor.config.rule_sources import segment_columns
 from monitor.core.counts import Counts
 from monitor.core.promises import Segment, bands_of, is_part
-from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Detail, Reason, Subject
-from monitor.evaluation.comparisons import gates, without_evidence
+from monitor.core.records import SCORE_BAND, Comparison, Detail, Reason, Subject
+from monitor.evaluation.comparisons import Gate, gates, without_evidence
 from monitor.evaluation.data import RuleInput, SourceData, WholeSource, WindowCounts, poolable, rows_of, windows_pooled
 from monitor.evaluation.row_comparisons import comparisons_of
 from monitor.evaluation.rule_metrics import rows_needed
@@ -110,7 +110,7 @@ def _of_label(
     parts: Mapping[Segment, Comparison],
     p_values: Mapping[Segment, float],
     named: Sequence[Segment],
-    gate: tuple[tuple[DecisionCheck, ...], Reason | None],
+    gate: Gate,
 ) -> Comparison:
     checks, problem = gate
     if problem is not None:

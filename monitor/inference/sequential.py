@@ -119,12 +119,17 @@ def detectable_overconfidence(windows: Sequence[Promise], margin: float, needed:
     if not any(window.effective > 0 for window in windows):
         return None
     total = pooled_promise(windows)
-    if not _is_seen(total, np.array([total.promised]), margin, needed)[0]:
+
+    def seen(tried: Floats) -> Bools:
+        rows, promised = np.full_like(tried, total.effective), np.full_like(tried, total.promised)
+        return _unlucky_are_seen(rows, promised, tried, margin, np.float64(needed))
+
+    if not seen(np.array([total.promised]))[0]:
         return None
     low, high = 0.0, total.promised
     for _ in range(2):
         tried = np.linspace(low, high, STEPS + 1)
-        first = int(np.argmax(_is_seen(total, tried, margin, needed)))
+        first = int(np.argmax(seen(tried)))
         low, high = float(tried[max(first - 1, 0)]), float(tried[first])
     return high
 
@@ -136,11 +141,6 @@ def would_be_seen(totals: Sequence[Promise], overconfidence: float, margin: floa
     """
     _, rows, promised, _ = columns([totals])[:, 0]
     return _unlucky_are_seen(rows, promised, np.minimum(overconfidence, promised), margin, _floats(needed))
-
-
-def _is_seen(total: Promise, overconfidences: Floats, margin: float, needed: float) -> Bools:
-    rows, promised = np.full_like(overconfidences, total.effective), np.full_like(overconfidences, total.promised)
-    return _unlucky_are_seen(rows, promised, overconfidences, margin, np.float64(needed))
 
 
 def _unlucky_are_seen(

@@ -29,6 +29,7 @@ OTHER_LABELS = "(other labels)"
 _ROUNDING = 1e-9  # of the weight of a source, which is summed with and without its labels
 
 Rows = tuple[int, int]  # of the window, of the baseline
+Labels = Mapping[str, Counts]
 MixOf = Literal["label", "actual"]
 """Which labels a mix counts: the predicted or the true ones."""
 
@@ -107,8 +108,8 @@ def score_tests(window: Counts, baseline: Counts) -> dict[str, Effect]:
 
 
 def chi_square(
-    window: Mapping[str, Counts],
-    baseline: Mapping[str, Counts],
+    window: Labels,
+    baseline: Labels,
     of: MixOf = "label",
     whole: tuple[Counts, Counts] | None = None,
 ) -> Effect:
@@ -186,7 +187,7 @@ def _true(counts: Counts, size: Floats | npt.NDArray[np.int64]) -> Floats:
     return np.asarray(size * hit)
 
 
-def _knows_truth(labels: Mapping[str, Counts]) -> bool:
+def _knows_truth(labels: Labels) -> bool:
     """Whether it is known which label was true where the predicted one was not."""
     return all(c.score_is == "probability_of_label" for c in labels.values()) or any(
         not c.predicted.all() for c in labels.values()
