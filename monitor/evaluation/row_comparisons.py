@@ -18,10 +18,10 @@ from monitor.core.records import Comparison, Detail, Estimate, Subject, Window
 from monitor.evaluation.comparisons import compare, compare_family, compared_by, gates
 from monitor.evaluation.data import COUNTED, OF_ITEMS, Rows, RuleInput, WholeSource
 from monitor.evaluation.estimates import cost_parameters, each_ece, generator, other_binning
+from monitor.inference.bootstrap import Spreads, row_spreads
 from monitor.inference.intervals import NOTHING
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.levels import interval_of
-from monitor.inference.rows_bootstrap import Spreads, row_spreads
 from monitor.metrics import cost
 from monitor.metrics.certainty import KEPT_IN, as_detail, class_tables
 from monitor.metrics.definition import Metric

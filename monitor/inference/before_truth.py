@@ -33,9 +33,9 @@ import numpy as np
 
 from monitor.core.counts import BinCounts, Bools, Counts, Floats, Ints, bin_counts, equal_frequency_edges
 from monitor.core.records import ScoreIs
+from monitor.inference.bootstrap import Spread
 from monitor.inference.change import Side
 from monitor.inference.class_mix import LEAST, alike, moved_share
-from monitor.inference.counts_bootstrap import Spread
 from monitor.inference.gaps import ROUNDING, GapTables, analytic_points, each_at, stack
 from monitor.inference.sampling import Limits, Proportion
 

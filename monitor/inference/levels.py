@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri, stdtrit
 from monitor.core.counts import INDEPENDENT, Counts
 from monitor.core.promises import DECIDED, Population, Promise, Promises, decided_promise, promises_of
 from monitor.core.records import Interval
-from monitor.inference.counts_bootstrap import Spread
+from monitor.inference.bootstrap import Spread
 from monitor.inference.intervals import NOTHING
 from monitor.inference.memory import kept_with
 from monitor.inference.registered import law as registered_law

@@ -1,7 +1,7 @@
 """The law of every registered metric of counts that has no closed form of its own in ``levels.py``.
 
 Shares of rows are exact binomials. All other metrics are bootstrapped: their cores compute them from one set of Poisson
-draws of the hits and misses of coarse groups (:mod:`monitor.inference.counts_bootstrap`) for all metrics of a sample.
+draws of the hits and misses of coarse groups (:mod:`monitor.inference.bootstrap`) for all metrics of a sample.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from monitor.core.counts import SUMS, Counts, bin_counts, counts_from_groups, equal_frequency_edges
-from monitor.inference.counts_bootstrap import Spread, drawn_weight, draws, spread_of
+from monitor.inference.bootstrap import Spread, drawn_weight, draws, spread_of
 from monitor.inference.sampling import Proportion
 from monitor.metrics import calibration, cost
 from monitor.metrics.definition import MetricSpec

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 
 from monitor.core.counts import BinCounts, Counts, ProbabilityRows, RegressionRows, bin_counts, equal_frequency_edges
+from monitor.inference.bootstrap import STATISTICS
 from monitor.inference.intervals import mce_intervals
 from monitor.inference.levels import law_of
-from monitor.inference.rows_bootstrap import STATISTICS
 from monitor.metrics.calibration import BINS, ece, equal_width_ece
 from monitor.metrics.groups import Groups, groups_of, number
 from monitor.metrics.multiclass import AREAS, _placements, area_averages, class_areas

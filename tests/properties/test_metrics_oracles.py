@@ -16,7 +16,7 @@ from scipy import integrate
 from sklearn import metrics as sk
 
 from monitor.core.counts import CELLS, Counts, bin_counts, counts_from_rows, equal_frequency_edges, equal_width_edges
-from monitor.inference.counts_bootstrap import Spread
+from monitor.inference.bootstrap import Spread
 from monitor.inference.registered import law
 from monitor.metrics import calibration, classification, cost, discrimination, selective
 from monitor.metrics.calibration import brier, class_weighted_nll_core

@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from monitor.core.counts import Counts, Floats, counts_from_rows
-from monitor.inference.counts_bootstrap import Spread, draws, spread_of
+from monitor.inference.bootstrap import Spread, draws, spread_of
 from monitor.metrics.groups import Core, Groups, groups_of, number
 from tests.fakes.standard_errors import moments
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from monitor.core.counts import ProbabilityRows, RegressionRows
-from monitor.inference.rows_bootstrap import row_spreads, take
+from monitor.inference.bootstrap import row_spreads, take
 from monitor.metrics import certainty, information, multiclass, regression
 from tests.fakes.points import point
 from tests.fakes.whole_rows import classifier, rows_of
