@@ -119,17 +119,14 @@ def _of_rule(
     visible: dict[str | None, tuple[int, RuleSample]] = {}
     most = LADDER[-1] if rule.schedule == "weekly" else DAYS_POOLED
     for count in (count for count in LADDER if rule.for_windows <= count <= most):
-        remaining = {label: counts for label, counts in judged.items() if label not in visible}
         inputs = [
             RuleInput(
-                Subject(name, label),
-                typical.window,
-                (scaled(counts, count / windows),),
-                baselines[label],
+                Subject(name, label), typical.window, (scaled(counts, count / windows),), baselines[label],
                 parameters=cost_parameters(rule.measure, source, label),
             )
-            for label, counts in remaining.items()
-        ]
+            for label, counts in judged.items()
+            if label not in visible
+        ]  # fmt: skip
         samples = [RuleSample(rule, each, config.evaluation, rate=rate) for each in inputs]
         enough = [sample for sample in samples if sample.enough and sample.counts.w.any()]
         for sample in with_detectability(enough):

@@ -131,14 +131,7 @@ def chi_square(
         table, names = table[:, :-1], names[:-1]
     if not names or table.sum(axis=1).min() < MIN_ROWS:
         return Effect(None, None, {"reason": "too_few_rows", "needed": MIN_ROWS})
-    # rare labels in one column, which is left out where it is still too rare
-    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
-    common = expected.min(axis=0) >= MIN_EXPECTED
-    kept = [name for name, keep in zip(names, common, strict=True) if keep]
-    merged = table[:, common]
-    if expected[:, ~common].sum(axis=1).min() >= MIN_EXPECTED:
-        merged = np.hstack([merged, table[:, ~common].sum(axis=1, keepdims=True)])
-        kept.append("(rare labels)")
+    merged, kept = _merge_rare(table, names)
     if merged.shape[1] < 2:
         return Effect(None, None, {"reason": "one_label"})
     statistic, freedom = tables.contingency(np.ascontiguousarray(merged))  # so that it is added up row by row
@@ -195,6 +188,17 @@ def _knows_truth(labels: Labels) -> bool:
 
 
 _MIXES: Mapping[MixOf, Callable[[Counts], tuple[float, float]]] = {"label": _of_predicted, "actual": _of_true}
+
+
+def _merge_rare(table: Floats, names: Sequence[str]) -> tuple[Floats, list[str]]:
+    """The table with its rare labels in one column, which is left out where it is still too rare."""
+    expected = table.sum(axis=1, keepdims=True) * table.sum(axis=0) / table.sum()
+    common = expected.min(axis=0) >= MIN_EXPECTED
+    rest = table[:, ~common].sum(axis=1, keepdims=True)
+    kept = [name for name, keep in zip(names, common, strict=True) if keep]
+    if expected[:, ~common].sum(axis=1).min() < MIN_EXPECTED:
+        return table[:, common], kept
+    return np.hstack([table[:, common], rest]), [*kept, "(rare labels)"]
 
 
 def _too_thin(window: Counts, baseline: Counts) -> Effect | None:
