@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
+from monitor.core.verdict_detail import VerdictDetail
+
 Where = Literal["all", "predicted", "automated"]
 Schedule = Literal["weekly", "daily"]
 SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
@@ -309,7 +311,7 @@ class RuleNumbers:
     windows: int = 1
     baseline_version: int | None = None
     data_digest: str = ""
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    detail: VerdictDetail = field(default_factory=VerdictDetail)
 
 
 @dataclass(frozen=True, slots=True)

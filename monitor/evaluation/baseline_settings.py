@@ -9,6 +9,7 @@ from monitor.config.model import Rule, SourceConfig
 from monitor.core.baseline import References
 from monitor.core.records import Where
 from monitor.core.source_settings import SettingChange, as_detail
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.evaluation.data import RuleInput
 from monitor.metrics.names import EXPECTED
 from monitor.metrics.selective import OF_AUTOMATED
@@ -32,7 +33,7 @@ def against_baseline(rule: Rule, rule_input: RuleInput, references: References, 
     if changed:
         return replace(rule_input, baseline=None, detail={**rule_input.detail, "settings": as_detail(changed)})
     renamed = references.renamed.get(label, ())
-    more = {"renamed": as_detail(renamed)} if renamed else {}
+    more: VerdictDetail = {"renamed": as_detail(renamed)} if renamed else {}
     return replace(rule_input, detail={**rule_input.detail, **more})
 
 

@@ -7,13 +7,14 @@ in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts
 from monitor.core.records import Comparison, DecisionCheck, Reason
+from monitor.core.verdict_detail import Group, Together, VerdictDetail
 from monitor.evaluation.data import RuleInput, digest_of, rows_of
 from monitor.evaluation.rule_metrics import (
     BASELINE,
@@ -165,11 +166,11 @@ def without_evidence(rule_input: RuleInput, problem: Reason, checks: tuple[Decis
 
 
 def compared_by(
-    law: MeasuredLaw | None, rule: Rule, found: Comparison, evaluation: EvaluationConfig, detail: Mapping[str, Any]
+    law: MeasuredLaw | None, rule: Rule, found: Comparison, evaluation: EvaluationConfig, detail: VerdictDetail
 ) -> Comparison:
     """``found`` with the numbers of a level in the window alone, by a law of other data than counts of one label."""
     minimum = rows_needed(rule, evaluation)
-    shared = {"confidence": evaluation.confidence, "rows_needed": minimum, **detail}
+    shared: VerdictDetail = {"confidence": evaluation.confidence, "rows_needed": minimum, **detail}
     if law is None:
         return replace(found, detail=shared)
     now, allowed = interval_of(law, evaluation.confidence), largest_allowed(rule.measure, rule.threshold)
@@ -179,7 +180,7 @@ def compared_by(
         p_value=law.p_value(rule.threshold, side_of(rule)),
         beyond=exceeds_threshold(rule, now, None),
         adequate=found.n >= minimum and (rule.is_plain or (detectable is not None and detectable <= allowed)),
-        detail=shared | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),
+        detail={**shared, "seen_at_most": allowed, "asks": 1, "groups": [], **textbook_detail(rule, now, None)},
     )  # fmt: skip
 
 
@@ -241,8 +242,8 @@ def _since_fine(
         rate = sample.evaluation.false_discovery_rate  # the largest p-value that is significant in any family
         if not (_is_breach(found[place], rate) or _is_breach(comparison, sample.decision_rate)):
             continue
-        beside = {"together": _beside(sample, found[place])}
-        chosen[place], found[place] = sample, replace(comparison, detail={**comparison.detail, **beside})
+        beside = _beside(sample, found[place])
+        chosen[place], found[place] = sample, replace(comparison, detail={**comparison.detail, "together": beside})
     return chosen, found
 
 
@@ -252,10 +253,12 @@ def _since(sample: RuleSample, fine: int) -> RuleSample:
     return after if fine and _may_speak(sample, after.rows) else replace(after, depth=fine + 1)
 
 
-def _beside(sample: RuleSample, together: Comparison) -> dict[str, Any]:
+def _beside(sample: RuleSample, together: Comparison) -> Together:
     """The numbers of the whole pool, beside those of its newest windows alone."""
-    change = {"change": together.change} if sample.rule.compares else {}
-    return {"windows": together.windows, "n": together.n, "value": together.value, "p_value": together.p_value} | change
+    change: Together = {"change": together.change} if sample.rule.compares else {}
+    return {
+        "windows": together.windows, "n": together.n, "value": together.value, "p_value": together.p_value, **change,
+    }  # fmt: skip
 
 
 def _may_speak(sample: RuleSample, window: Counts) -> bool:
@@ -278,12 +281,14 @@ def _moved_evidence(sample: RuleSample) -> Comparison:
     found = replace(without_evidence(rule_input, Reason.SCORES_MOVED), n=sample.counts.rows, windows=windows)
     if not sample.enough:
         check = DecisionCheck("enough_rows", False)
-        needed = {**rule_input.reference, "rows_needed": sample.minimum}
+        needed: VerdictDetail = {**rule_input.reference, "rows_needed": sample.minimum}
         return replace(found, problem=Reason.TOO_FEW_ROWS, detail=needed, checks=(check,))
     if sample.aligned is None:
         return found
-    moved = {"moved_share": sample.aligned.moved_share, "comparable": sample.aligned.comparable}
-    return replace(found, detail={**rule_input.reference, **moved}, checks=_comparable(sample))
+    moved: VerdictDetail = {
+        **rule_input.reference, "moved_share": sample.aligned.moved_share, "comparable": sample.aligned.comparable,
+    }  # fmt: skip
+    return replace(found, detail=moved, checks=_comparable(sample))
 
 
 def _looks_alone(sample: RuleSample) -> bool:
@@ -347,10 +352,10 @@ def _of_newest(sample: RuleSample, together: Comparison, times: int) -> Comparis
     return replace(made, data_digest=together.data_digest)
 
 
-def _comparison_of(sample: RuleSample, seen: Comparison, parts: dict[str, Any], times: int) -> Comparison:
+def _comparison_of(sample: RuleSample, seen: Comparison, parts: VerdictDetail, times: int) -> Comparison:
     """What was ``seen``, with all else that a verdict depends on; its rows are judged so many ``times``."""
     rule, rule_input, used, alone = sample.rule, sample.given, _used(sample), parts["groups"]
-    repeated = {"times_judged": times} if times > 1 and seen.p_value is not None else {}
+    repeated: VerdictDetail = {"times_judged": times} if times > 1 and seen.p_value is not None else {}
     return replace(
         seen,
         p_value=None if seen.p_value is None else min(1.0, seen.p_value * times),
@@ -370,18 +375,18 @@ def _comparison_of(sample: RuleSample, seen: Comparison, parts: dict[str, Any], 
     )  # fmt: skip
 
 
-def _weeks_differ(sample: RuleSample) -> dict[str, Any]:
+def _weeks_differ(sample: RuleSample) -> VerdictDetail:
     """By how much the variance of the rows is larger than they make it, since weeks differ; empty where it is not."""
     if not sample.rule.compares or not sample.given.week.correlation > 0:
         return {}
     return {"week_effect": round(sample.week_effects[WINDOW], 6), "baseline_weeks": sample.weeks_of_each[BASELINE]}
 
 
-def _is_beyond(group: Mapping[str, Any]) -> bool:
-    return bool(group["beyond"]) and "too_few" not in group
+def _is_beyond(group: Group) -> bool:
+    return group["beyond"] and "too_few" not in group
 
 
-def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
+def _numbers_behind(counts: Counts, metric: str) -> VerdictDetail:
     """The numbers behind a measurement, stored so that a verdict can be explained years later.
 
     ``promised`` is the mean score and ``kept`` the hit rate of the rows that the metric measures; ``of`` names these
@@ -399,7 +404,7 @@ def _numbers_behind(counts: Counts, metric: str) -> dict[str, Any]:
     }
 
 
-def _alone(samples: Sequence[RuleSample]) -> list[list[dict[str, Any]]]:
+def _alone(samples: Sequence[RuleSample]) -> list[list[Group]]:
     """For each window, or group of windows, of a `for` rule: whether it alone is beyond the threshold.
 
     ``too_few`` where a group has so few rows beside the others that it says nothing by itself.
@@ -412,11 +417,11 @@ def _alone(samples: Sequence[RuleSample]) -> list[list[dict[str, Any]]]:
     ]
 
 
-def _enough_to_say(sample: RuleSample, alone: dict[str, Any]) -> dict[str, Any]:
+def _enough_to_say(sample: RuleSample, alone: Group) -> Group:
     return {**alone, "too_few": True} if not sample.rule.is_plain and sample.says_nothing(alone["n"]) else alone
 
 
-def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Comparison]) -> list[dict[str, Any]]:
+def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Comparison]) -> list[VerdictDetail]:
     """The value of the newest window alone, for each subject whose pooled windows are beyond the threshold.
 
     ``too_few`` where the window has no value or fewer rows than the rule needs: it then says nothing.
@@ -426,7 +431,7 @@ def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Comparison]) -> 
         for place, (sample, one) in enumerate(zip(samples, seen, strict=True))
         if sample.depth > 1 and one.beyond
     }
-    alone = {
+    alone: dict[int, Group] = {
         place: {**found, "too_few": found["n"] < samples[place].minimum or found["value"] is None}
         for place, found in zip(beyond, beyond_alone(list(beyond.values())), strict=True)
     }
@@ -450,7 +455,7 @@ def _shift_evidence(rule: Rule, rule_input: RuleInput, evaluation: EvaluationCon
         baseline_version=rule_input.baseline_version,
         data_digest=rule_input.digest(rule_input.counts[:1]),
         detail={
-            **rule_input.reference, **result.detail, "column": column, "rows_needed": minimum,
+            **rule_input.reference, **cast(VerdictDetail, result.detail), "column": column, "rows_needed": minimum,
             "n_baseline": result.n_baseline,
         },
         checks=checks,

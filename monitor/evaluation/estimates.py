@@ -14,6 +14,7 @@ from monitor.config.model import EvaluationConfig, SourceKind
 from monitor.core.baseline import Edges, population_edges
 from monitor.core.counts import BinCounts, Counts, bin_counts
 from monitor.core.records import WHERES, Estimate, Interval, Subject, Where, Window
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.inference.intervals import NOTHING, MceInterval, ece_intervals, mce_intervals
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.memory import each_by_content
@@ -233,7 +234,7 @@ def _of_population(
         yield Estimate(sample.subject, window, metric, where, interval, rows, positives, detail)
 
 
-def worst_bin(found: MceInterval) -> dict[str, Any]:
+def worst_bin(found: MceInterval) -> VerdictDetail:
     """The worst bin as plain data: its score range, rows, and hit rate minus mean score; empty without rows."""
     if found.worst_n == 0:
         return {}

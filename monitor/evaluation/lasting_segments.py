@@ -22,6 +22,7 @@ import numpy as np
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import Promise, Promises, Segment, columns, is_part, pooled_promise
 from monitor.core.records import Comparison, Window
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.evaluation.accumulated import (
     SHOWN,
     EvidencePath,
@@ -95,7 +96,7 @@ def _of_label(rule: Rule, rule_input: RuleInput, paths: Mapping[Segment, Evidenc
     found = evidence_of(rule, rule_input, paths[lead], proof.detail)
     grown = _label_path(paths, paths[lead].windows[-SHOWN:])
     steps = [[*step[:4], rounded_evidence(now)] for step, now in zip(found.detail["path"], grown, strict=True)]
-    detail = {
+    detail: VerdictDetail = {
         **found.detail,
         "evidence": rounded_evidence(proof.now),
         "path": steps,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import ROLLING, Baseline, edges_of
 from monitor.core.counts import pool
+from monitor.core.verdict_detail import VerdictDetail, WeeksBefore
 from monitor.evaluation.data import RuleInput, WindowCounts
 
 
@@ -45,9 +46,9 @@ def rolling_baselines(
 def against_weeks_before(rule: Rule, rule_input: RuleInput, rolling: Mapping[str | None, Baseline]) -> RuleInput:
     """The input with the weeks before as its baseline, and with no other window to pool."""
     baseline = rolling.get(rule_input.subject.label)
-    reference: dict[str, object] = {"weeks": rule.reference_weeks}
+    reference: WeeksBefore = {"weeks": rule.reference_weeks}
     if baseline is not None:
         rows = baseline.counts.rows
         reference |= {"first": baseline.first_window, "last": baseline.last_window, "rows": rows}
-    detail = {**rule_input.detail, "reference": reference}
+    detail: VerdictDetail = {**rule_input.detail, "reference": reference}
     return replace(rule_input, counts=rule_input.counts[:1], baseline=baseline, detail=detail)

@@ -16,6 +16,7 @@ from monitor.config.model import EvaluationConfig, Rule, SourceConfig, SourceKin
 from monitor.core.baseline import edges_of, population_edges
 from monitor.core.counts import Counts, ProbabilityRows, bin_counts
 from monitor.core.records import Comparison, Estimate, Interval, Subject, Window
+from monitor.core.verdict_detail import kept_of
 from monitor.evaluation.comparisons import compare, compare_family, compared_by, gates
 from monitor.evaluation.data import COUNTED, OF_ITEMS, Rows, RuleInput, WholeSource
 from monitor.evaluation.estimates import each_ece, generator, other_binning
@@ -103,8 +104,7 @@ def _of_ranks(rule: Rule, rule_input: RuleInput, whole: WholeSource, evaluation:
     if METRICS[rule.measure].needs not in OF_ITEMS:
         return found
     # items have no score, so there is no mean score to compare with the hit rate
-    detail = {key: value for key, value in found.detail.items() if key not in ("promised", "kept")}
-    return replace(found, detail=detail)
+    return replace(found, detail=kept_of(found.detail, found.detail.keys() - {"promised", "kept"}))
 
 
 # --- whole rows and numbers

@@ -18,6 +18,7 @@ from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import population_edges
 from monitor.core.counts import BinCounts, Counts, pool
 from monitor.core.records import Comparison, Interval
+from monitor.core.verdict_detail import ClassMixFacts, Group, VerdictDetail
 from monitor.evaluation.data import RuleInput, rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
 from monitor.evaluation.week_spread import BINNED, measured_rows, weeks_of
@@ -267,12 +268,12 @@ def p_values_of(samples: Sequence[RuleSample]) -> Sequence[float | None]:
     return (_binned_increase_ps if samples[0].rule.measure in BINNED else _plain_change_ps)(samples)
 
 
-def beyond_alone(samples: Sequence[RuleSample]) -> list[dict[str, Any]]:
+def beyond_alone(samples: Sequence[RuleSample]) -> list[Group]:
     """For each sample by itself: ``n``, the judged ``value`` (or increase), and whether it is ``beyond``.
 
     For a plain rule, fewer rows than it needs are never beyond the threshold: no p-value guards against chance.
     """
-    found: list[dict[str, Any]] = [{"n": each.counts.rows, "value": None, "beyond": False} for each in samples]
+    found: list[Group] = [{"n": each.counts.rows, "value": None, "beyond": False} for each in samples]
     binned_ = [(place, in_bins(sample)) for place, sample in enumerate(samples) if sample.counts.w.any()]
     usable = [(place, sample) for place, sample in binned_ if sample.usable]
     for (place, sample), (now, then, _) in zip(usable, _values([sample for _, sample in usable]), strict=True):
@@ -325,13 +326,17 @@ def _value(rule: Rule, now: Interval, then: Interval | None) -> float | None:
     return _increase(now, then) if rule.compares else now.value
 
 
-def textbook_detail(rule: Rule, now: Interval, then: Interval | None) -> dict[str, Any]:
+def textbook_detail(rule: Rule, now: Interval, then: Interval | None) -> VerdictDetail:
     """The detail of a rule on textbook values: that it judges these, and those of baseline and change; else empty."""
     if rule.value != "plug_in":
         return {}
-    then_value = {} if then is None else {"textbook_baseline": then.plug_in}
-    change = {} if then is None else {"textbook_change": _value(rule, now, then)}
-    return {"judged": rule.value, **then_value, **change}
+    if then is None:
+        return {"judged": rule.value}
+    return {
+        "judged": rule.value,
+        "textbook_baseline": then.plug_in,
+        "textbook_change": _value(rule, now, then),
+    }
 
 
 def _increase(now: Interval, then: Interval | None) -> float | None:
@@ -360,7 +365,7 @@ def _edges(sample: RuleSample) -> tuple[int, ...]:
     return population_edges(sample.counts, sample.evaluation)
 
 
-def _values(samples: Sequence[RuleSample]) -> list[tuple[Interval, Interval | None, dict[str, Any]]]:
+def _values(samples: Sequence[RuleSample]) -> list[tuple[Interval, Interval | None, VerdictDetail]]:
     """The metric of each window, of its baseline where the rule compares, and the worst bin of an MCE in the window."""
     if not samples:
         return []
@@ -371,7 +376,7 @@ def _values(samples: Sequence[RuleSample]) -> list[tuple[Interval, Interval | No
     return [(now, then, worst) for (now, worst), (then, _) in frozen]
 
 
-def _intervals(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
+def _intervals(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, VerdictDetail]]:
     """The metric of each window (or of its baseline: ``side``) with its limits, and the worst bin of an MCE."""
     measure = samples[0].rule.measure
     if measure == "mce":
@@ -407,7 +412,7 @@ def _seed_name(sample: RuleSample, side: int) -> str:
     return window.name if sample.depth == 1 else f"{window.name}+{sample.depth}"
 
 
-def _mces(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict[str, Any]]]:
+def _mces(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, VerdictDetail]]:
     """The MCE of each label's merged bins, with the plug-in value of its unmerged bins, and the worst bin."""
     results = intervals_of_mce([(sample.merged[side],) for sample in samples], samples[0].evaluation.confidence)
     found = []
@@ -418,7 +423,7 @@ def _mces(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, dict
     return found
 
 
-def _textbook_worst(bins: BinCounts) -> dict[str, Any]:
+def _textbook_worst(bins: BinCounts) -> VerdictDetail:
     """The bin of the textbook MCE: the largest gap of the unmerged bins; empty without rows."""
     gap = np.where(bins.w > 0, bins.rate - bins.score, 0.0)
     worst = int(np.abs(gap).argmax())
@@ -445,7 +450,7 @@ def _tested(samples: Sequence[RuleSample]) -> list[BinCounts]:
     return [(sample.merged or sample.tables)[WINDOW] for sample in samples]
 
 
-def _blocked(sample: RuleSample) -> dict[str, Any]:
+def _blocked(sample: RuleSample) -> VerdictDetail:
     """The score ranges that are significantly beyond the threshold, for a rule that blocks them.
 
     For a plain rule: the unmerged bins whose gap is beyond it.
@@ -468,7 +473,7 @@ def _binned_increase_ps(samples: Sequence[RuleSample]) -> Sequence[float]:
 
 
 def _measured(
-    sample: RuleSample, p_value: float | None, now: Interval, then: Interval | None, worst: dict[str, Any]
+    sample: RuleSample, p_value: float | None, now: Interval, then: Interval | None, worst: VerdictDetail
 ) -> Comparison:
     rule, given = sample.rule, sample.given
     found = Comparison(
@@ -481,7 +486,7 @@ def _measured(
 def _changed(sample: RuleSample, found: Comparison, now: Interval, then: Interval) -> Comparison:
     """What was found, with the change from the baseline."""
     rule, evaluation, aligned = sample.rule, sample.evaluation, sample.aligned
-    accepted = {"accepted": accepted_fall(rule)} if rule.condition == "decrease" else {}
+    accepted: VerdictDetail = {"accepted": accepted_fall(rule)} if rule.condition == "decrease" else {}
     found = replace(found, baseline=then.value, change=_increase(now, then), detail={**found.detail, **accepted})
     if found.p_value is None or found.change is None:
         return replace(found, p_value=None)
@@ -489,14 +494,16 @@ def _changed(sample: RuleSample, found: Comparison, now: Interval, then: Interva
     may_be_breach = found.p_value < evaluation.false_discovery_rate
     asks_traffic = rule.measure == "ece" and may_be_breach
     p_rate = ece_rate_p(*sample.pair, confidence=evaluation.confidence) if asks_traffic else None
-    rebinned = {"rebinned": True, "comparable": aligned.comparable} if aligned and aligned.rebinned else {}
-    mix = explained_by_mix(sample) if may_be_breach else {}
+    rebinned: VerdictDetail = (
+        {"rebinned": True, "comparable": aligned.comparable} if aligned and aligned.rebinned else {}
+    )
+    mix = explained_by_mix(sample) if may_be_breach else VerdictDetail()
     low, high = mover(then, now)
-    detail = {**found.detail, **rebinned, **mix}
+    detail: VerdictDetail = {**found.detail, **rebinned, **mix}
     return replace(found, change_low=low, change_high=high, p_rate=p_rate, detail=detail)
 
 
-def explained_by_mix(sample: RuleSample) -> dict[str, Any]:
+def explained_by_mix(sample: RuleSample) -> VerdictDetail:
     """Whether a changed share of true items alone explains a label's change; empty where it cannot.
 
     It does where only the share changed and the rows are no breach beside the baseline's at the new share. It cannot
@@ -515,7 +522,7 @@ def explained_by_mix(sample: RuleSample) -> dict[str, Any]:
         return {}
     ((then, _),) = _intervals([sample], BASELINE)
     expected, is_breach = _beside_expected(in_bins(replace(sample, given=replace(given, baseline=at_new))))
-    numbers = {
+    numbers: ClassMixFacts = {
         "now": found.now,
         "then": found.then,
         "told": found.told,

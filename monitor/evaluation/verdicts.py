@@ -18,6 +18,7 @@ from typing import Any
 from monitor.config.model import Rule
 from monitor.core.records import Comparison, DecisionCheck, Outcome, Reason, RuleNumbers, Verdict
 from monitor.core.score_ranges import outwards
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.inference.multiplicity import adjust
 from monitor.metrics.names import ACCUMULATES, ECES, LEAST_ROWS_OF_ECE
 
@@ -47,7 +48,7 @@ def decide(
     values = [*tests, *(p for p in p_values if p not in tests)] if rule.test is not None else p_values
     by_p = dict(zip(values, adjust(values, rules), strict=True)) if values else {}
     adjusted = {place: by_p[p] for place, p in zip(tested, p_values, strict=True)}
-    shared = {"rate": rate, "family": len(values), "rules": rules}
+    shared: VerdictDetail = {"rate": rate, "family": len(values), "rules": rules}
     beside = _digest_of(family)
 
     def known_as(evidence: Comparison) -> tuple[str, str]:
@@ -60,14 +61,19 @@ def decide(
     ]
 
 
-def _decision_detail(evidence: Comparison, values: Sequence[float]) -> dict[str, Any]:
+def _decision_detail(evidence: Comparison, values: Sequence[float]) -> VerdictDetail:
     """The facts that decide the outcome, stored so that a verdict can be explained after the rules have changed."""
     if evidence.problem is not None:
         return {}
     p_value = evidence.p_value
     rank = None if p_value is None or not values else sum(p <= p_value for p in values)
-    flags = {"beyond": evidence.beyond, "streak": evidence.streak, "adequate": evidence.adequate}
-    return {**flags, "p_rate": evidence.p_rate, "rank": rank}
+    return {
+        "beyond": evidence.beyond,
+        "streak": evidence.streak,
+        "adequate": evidence.adequate,
+        "p_rate": evidence.p_rate,
+        "rank": rank,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +202,15 @@ def _verdict(
 ) -> Verdict:
     found = decision_of(rule, evidence, p_adjusted, rate)
     checks = [[check.name, check.passed] for check in found.checks]
-    how: dict[str, Any] = {"certainty": rule.certainty} if rule.is_plain else {}
+    how: VerdictDetail = {"certainty": rule.certainty} if rule.is_plain else {}
     how |= {"accumulates": True} if rule.evidence == "accumulated" else {}
     # a distance of 0 is no change that would show: it says that no truth can be beyond the threshold
-    out_of_reach = {"out_of_reach": True} if evidence.detectable == 0 and not evidence.beyond else {}
+    out_of_reach: VerdictDetail = {"out_of_reach": True} if evidence.detectable == 0 and not evidence.beyond else {}
     shown = None if out_of_reach and found.outcome != "ok" else evidence.detectable  # an ok always has a number
-    segment = {"segment": None} if rule.scope == "segments" else {}  # until evidence names one
-    detail = {**segment, **evidence.detail, **how, **out_of_reach, "condition": rule.condition, "checks": checks}
+    segment: VerdictDetail = {"segment": None} if rule.scope == "segments" else {}  # until evidence names one
+    detail: VerdictDetail = {
+        **segment, **evidence.detail, **how, **out_of_reach, "condition": rule.condition, "checks": checks,
+    }  # fmt: skip
     numbers: dict[str, Any] = {each.name: getattr(evidence, each.name) for each in fields(RuleNumbers)}
     return Verdict(
         id=known_as[0], rule=rule.id, subject=evidence.subject, window=evidence.window,

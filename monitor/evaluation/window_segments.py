@@ -19,6 +19,7 @@ from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, SegmentCounts
 from monitor.core.promises import Segment, bands_of, is_part
 from monitor.core.records import SCORE_BAND, Comparison, DecisionCheck, Reason, Subject
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.evaluation.comparisons import gates, without_evidence
 from monitor.evaluation.data import RuleInput, WholeSource, WindowCounts, rows_of
 from monitor.evaluation.row_comparisons import comparisons_of
@@ -135,7 +136,7 @@ def _p_values(rule: Rule, parts: Mapping[Segment, Comparison], evaluation: Evalu
 
 def _rows_together(part: Comparison) -> int:
     together = part.detail.get("together")
-    return part.n if together is None else int(together["n"])
+    return part.n if together is None else together["n"]
 
 
 def _of_label(
@@ -156,7 +157,7 @@ def _of_label(
     named_parts = [each for each in named if is_part(each, parts)]
     lead = (named_parts or [*named, _leading_segment(judged, p_values)])[0]
     found = judged[lead]
-    detail: dict[str, Any] = {
+    detail: VerdictDetail = {
         "segment": list(lead) if is_part(lead, parts) else None,
         "segment_p": p_values.get(lead),
         "segments": len(parts),

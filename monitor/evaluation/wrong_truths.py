@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 from monitor.config.model import SourceConfig
 from monitor.core.records import Verdict
+from monitor.core.verdict_detail import WrongTruths
 from monitor.inference.truth_bias import share_of_right
 
 _ACCURACIES = ("accuracy", "automated_accuracy", "precision")
@@ -26,9 +26,14 @@ def with_wrong_truths(verdict: Verdict, stated: float, error: float, classes: in
     ``without`` has the value and its limits, where the metric says how many are right; otherwise it is not known.
     """
     values = (verdict.value, verdict.low, verdict.high)
-    without = [None if value is None else _without(verdict, value, error, classes) for value in values]
-    facts: dict[str, Any] = {"share": error, "stated": stated}
-    facts |= {"without": without} if None not in without else {}
+    without = [
+        known
+        for value in values
+        if value is not None and (known := _without(verdict, value, error, classes)) is not None
+    ]
+    facts: WrongTruths = {"share": error, "stated": stated}
+    if len(without) == len(values):
+        facts["without"] = without
     return replace(verdict, detail={**verdict.detail, "truth_error": facts})
 
 

@@ -102,7 +102,7 @@ def verdict(id: str = "a1b2c3d4", window: Window | None = None, **changes: Any) 
         low=0.04, high=0.08, plug_in=0.07, baseline=0.01, change=0.05, change_low=0.02, change_high=0.07,
         p_value=1e-12, p_adjusted=2e-11, detectable=0.015, n=1200, windows=2, baseline_version=3,
         rules_revision="r1", data_digest="d1", actions=("slack", "disable_automation"),
-        detail={"worst": 0.9, "blocked": [[0.8, 0.9]]},
+        detail={"worst_gap": 0.9, "blocked": [[0.8, 0.9]]},
     )  # fmt: skip
     return replace(plain, **changes)
 
