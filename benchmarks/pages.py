@@ -46,6 +46,7 @@ from monitor.core.records import (
     Where,
     Window,
 )
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.history import tables
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
@@ -216,7 +217,7 @@ def _verdict(rule: Rule, subject: Subject, window: Window, number: int, bad: boo
     elif rng.random() < 0.02:
         outcome, reason, value = "unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY, value + rule.threshold
     checks = [[name, True] for name in ("readable", "rows", "outside_baseline", "beyond", "sure")]
-    detail = {
+    detail: VerdictDetail = {
         "confidence": 0.95, "rows_needed": 500, "condition": rule.condition, "checks": checks, "promised": 0.88,
         "kept": 0.87, "effective_rows": 812.2, "design_effect": 1.08, "asks": 1, "groups": [], "rate": 0.01,
         "family": 6, "rules": 6, "beyond": outcome != "ok", "streak": True, "adequate": True, "p_rate": 0.2, "rank": 1,

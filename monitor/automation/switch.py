@@ -538,7 +538,7 @@ def _still_off(change: _Change, says_off: Sequence[Verdict]) -> SwitchDecision:
 
 def _kept_of(blocking: Sequence[Verdict], named: Ranges) -> KeptScores | None:
     """What is proved of the scores above the blocked ones; None if they are blocked for another reason too."""
-    limits = [KeptScores(**verdict.detail["limit"]) for verdict in blocking if verdict.detail.get("limit")]
+    limits = [KeptScores(**limit) for verdict in blocking if (limit := verdict.detail.get("limit"))]
     highest = max(limits, key=lambda kept: kept.score, default=None)
     return None if highest is None or any(high >= highest.score for _, high in named) else highest
 

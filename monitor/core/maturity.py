@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from monitor.core.records import Subject, Window
+from monitor.core.verdict_detail import MaturityFacts
 
 NEARLY = 0.995
 """A window is final if at least this share of the expected truths (their upper limit) is known."""
@@ -74,7 +74,9 @@ class Maturity:
         one, another = ((each.items, each.known, each.is_final) for each in (self, other))
         return one == another
 
-    def detail(self, least: float) -> dict[str, Any]:
+    def detail(self, least: float) -> MaturityFacts:
         """The detail of a verdict whose rule waits for the share ``least``."""
-        names = ("items", "known", "expected", "low", "high")
-        return {**{name: getattr(self, name) for name in names}, "of_expected": self.of_expected, "least": least}
+        return {
+            "items": self.items, "known": self.known, "expected": self.expected, "low": self.low, "high": self.high,
+            "of_expected": self.of_expected, "least": least,
+        }  # fmt: skip

@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
+from monitor.core.verdict_detail import VerdictDetail
+
 Where = Literal["all", "predicted", "automated"]
 Schedule = Literal["weekly", "daily"]
 SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
-Detail = dict[str, Any]
-"""The facts that are stored with a verdict or an estimate."""
 Outcome = Literal["ok", "unconfirmed", "breach", "not_evaluated"]
 Severity = Literal["info", "warning", "critical"]
 SEVERITY_RANK: Mapping[Severity, int] = {"critical": 0, "warning": 1, "info": 2}
@@ -315,7 +315,7 @@ class RuleNumbers:
     windows: int = 1
     baseline_version: int | None = None
     data_digest: str = ""
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    detail: VerdictDetail = field(default_factory=VerdictDetail)
 
 
 @dataclass(frozen=True, slots=True)

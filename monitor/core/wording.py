@@ -242,14 +242,13 @@ def as_judged(verdict: Verdict) -> Verdict:
     """The verdict with the numbers that its rule judges: textbook ones, without limits, for ``value: plug_in``."""
     if verdict.detail.get("judged") != "plug_in":
         return verdict
-    then, change = (verdict.detail.get(f"textbook_{name}") for name in ("baseline", "change"))
     return replace(
         verdict,
         value=verdict.plug_in,
         low=None,
         high=None,
-        baseline=then,
-        change=change,
+        baseline=verdict.detail.get("textbook_baseline"),
+        change=verdict.detail.get("textbook_change"),
         change_low=None,
         change_high=None,
     )

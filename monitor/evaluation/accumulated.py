@@ -16,7 +16,8 @@ import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.promises import Population, Promise, pooled_promise
-from monitor.core.records import Comparison, Detail, Where, Window
+from monitor.core.records import Comparison, Where, Window
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.evaluation.comparisons import judged
 from monitor.evaluation.data import RuleInput, SourceData, evidence_windows
 from monitor.evaluation.rule_metrics import rows_needed
@@ -145,7 +146,7 @@ class Proof:
     paths: list[EvidencePath]
     now: float
     needed: float
-    detail: Detail
+    detail: VerdictDetail
 
     @property
     def lead(self) -> EvidencePath:
@@ -173,7 +174,7 @@ def run_length(rule: Rule) -> int:
     return rule.average_run_length * (DAYS_OF_WEEK if rule.schedule == "daily" else 1)
 
 
-def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, labels: int) -> Detail:
+def family_detail(rule: Rule, evaluation: EvaluationConfig, needed: float, labels: int) -> VerdictDetail:
     """The detail that all verdicts of a family have; ``needed`` is log evidence."""
     return {
         "needed": rounded_evidence(needed),
@@ -254,7 +255,7 @@ def _with_endings(path: EvidencePath, most: float) -> EvidencePath:
     return path
 
 
-def evidence_of(rule: Rule, rule_input: RuleInput, path: EvidencePath, shared: Detail) -> Comparison:
+def evidence_of(rule: Rule, rule_input: RuleInput, path: EvidencePath, shared: VerdictDetail) -> Comparison:
     """The comparison of one path of evidence; ``shared`` is the detail of its family (:func:`family_detail`)."""
     start = path.start
     pooled, since = path.promises[start:], path.windows[start]
@@ -263,9 +264,11 @@ def evidence_of(rule: Rule, rule_input: RuleInput, path: EvidencePath, shared: D
     value, beyond = value_of(rule, total), is_beyond(rule, total)
     seen = detectable_overconfidence(pooled, path.margin, path.alone)
     detectable = None if seen is None else seen - path.margin
-    claimed = {"promised": total.promised, "kept": total.kept} if rule.measure == "overconfidence" else {}
+    claimed: VerdictDetail = (
+        {"promised": total.promised, "kept": total.kept} if rule.measure == "overconfidence" else {}
+    )
     newest = value_of(rule, pooled[-1]), is_beyond(rule, pooled[-1])
-    detail = {
+    detail: VerdictDetail = {
         **shared,
         **claimed,
         "effective_rows": total.effective,
@@ -285,7 +288,7 @@ def evidence_of(rule: Rule, rule_input: RuleInput, path: EvidencePath, shared: D
     )  # fmt: skip
 
 
-def newest_alone(rows: int, value: float | None, beyond: bool, needed: int) -> Detail:
+def newest_alone(rows: int, value: float | None, beyond: bool, needed: int) -> VerdictDetail:
     """The result of the newest of several windows alone: an incident goes on only if it agrees."""
     return {"newest_alone": {"n": rows, "value": value, "beyond": beyond, "too_few": rows < needed}}
 

@@ -10,14 +10,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import ROLLING, Baseline, Baselines, edges_of
 from monitor.core.counts import Counts, pool
-from monitor.core.records import WHERES, Comparison, Detail, Estimate, Subject, Where, Window
+from monitor.core.records import WHERES, Comparison, Estimate, Subject, Where, Window
 from monitor.core.unresolved import UnresolvedRows
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.evaluation.comparisons import compared_by, gates
 from monitor.evaluation.data import RuleInput
 from monitor.evaluation.estimates import generator
@@ -37,7 +39,7 @@ from monitor.inference.before_truth import (
 from monitor.inference.levels import change_p, interval_of
 from monitor.inference.memory import kept_with
 
-MARK = "before_truth"
+MARK: Final = "before_truth"
 """The key that marks the detail of an estimate or a verdict as made before the truth."""
 ORDER = ("expected_accuracy", "expected_overconfidence", "expected_ece")
 
@@ -154,10 +156,12 @@ def _laws(
     return by_name
 
 
-def _marked(rows: UnresolvedRows, label: str | None, where: Where, found: Expectation, reference: Baseline) -> Detail:
+def _marked(
+    rows: UnresolvedRows, label: str | None, where: Where, found: Expectation, reference: Baseline
+) -> VerdictDetail:
     """What an estimate before the truth was made from; "refuted" where the baseline's map no longer holds."""
     windows = f"{reference.first_window}..{reference.last_window}"
-    refuted = {"refuted": True, "map_of": windows} if reference.version == ROLLING else {}
+    refuted: VerdictDetail = {"refuted": True, "map_of": windows} if reference.version == ROLLING else {}
     return {
         MARK: True,
         "known": rows.resolved_of(label).where(where).rows,

@@ -7,13 +7,14 @@ in them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import cast
 
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts
-from monitor.core.records import Checks, Comparison, DecisionCheck, Detail, Reason
+from monitor.core.records import Checks, Comparison, DecisionCheck, Reason
+from monitor.core.verdict_detail import Group, Together, VerdictDetail
 from monitor.evaluation.data import RuleInput, digest_of, rows_of
 from monitor.evaluation.rule_metrics import (
     BASELINE,
@@ -160,11 +161,11 @@ def without_evidence(rule_input: RuleInput, problem: Reason, checks: Checks = ()
 
 
 def compared_by(
-    law: MeasuredLaw | None, rule: Rule, found: Comparison, evaluation: EvaluationConfig, detail: Mapping[str, Any]
+    law: MeasuredLaw | None, rule: Rule, found: Comparison, evaluation: EvaluationConfig, detail: VerdictDetail
 ) -> Comparison:
     """``found`` with the numbers of a level in the window alone, by a law of other data than counts of one label."""
     minimum = rows_needed(rule, evaluation)
-    shared = {"confidence": evaluation.confidence, "rows_needed": minimum, **detail}
+    shared: VerdictDetail = {"confidence": evaluation.confidence, "rows_needed": minimum, **detail}
     if law is None:
         return replace(found, detail=shared)
     now, allowed = interval_of(law, evaluation.confidence), largest_allowed(rule.measure, rule.threshold)
@@ -174,7 +175,7 @@ def compared_by(
         p_value=law.p_value(rule.threshold, side_of(rule)),
         beyond=exceeds_threshold(rule, now, None),
         adequate=found.n >= minimum and (rule.is_plain or (detectable is not None and detectable <= allowed)),
-        detail=shared | {"seen_at_most": allowed, "asks": 1, "groups": []} | textbook_detail(rule, now, None),
+        detail={**shared, "seen_at_most": allowed, "asks": 1, "groups": [], **textbook_detail(rule, now, None)},
     )  # fmt: skip
 
 
@@ -190,14 +191,13 @@ def _evidence(samples: Sequence[RuleSample], *, looks: bool) -> list[Comparison]
     # it has so few rows beside the others that it says nothing by itself
     groups = [[] if sample.rule.for_windows == 1 else sample.groups for sample in usable]
     found = iter(beyond_alone([group for each in groups for group in each]))
-    alone = [
-        [
-            {"windows": len(group.windows), **one}
-            | ({} if sample.rule.is_plain or not sample.says_nothing(one["n"]) else {"too_few": True})
-            for group, one in zip(each, found, strict=False)
-        ]
-        for sample, each in zip(usable, groups, strict=True)
-    ]
+    alone: list[list[Group]] = []
+    for sample, each in zip(usable, groups, strict=True):
+        of_sample: list[Group] = [{"windows": len(group.windows), **next(found)} for group in each]
+        for one in of_sample:
+            if not sample.rule.is_plain and sample.says_nothing(one["n"]):
+                one["too_few"] = True
+        alone.append(of_sample)
     made = iter(
         _comparison_of(sample, one, {"groups": of_groups, **newest}, _times(sample, looks=looks))
         for sample, one, of_groups, newest in zip(usable, seen, alone, _newest_alone(usable, seen), strict=True)
@@ -248,8 +248,8 @@ def _since_fine(
         rate = sample.evaluation.false_discovery_rate  # the largest p-value that is significant in any family
         if not (_is_breach(found[place], rate) or _is_breach(comparison, sample.decision_rate)):
             continue
-        beside = {"together": _beside(sample, found[place])}
-        chosen[place], found[place] = sample, replace(comparison, detail={**comparison.detail, **beside})
+        beside = _beside(sample, found[place])
+        chosen[place], found[place] = sample, replace(comparison, detail={**comparison.detail, "together": beside})
     return chosen, found
 
 
@@ -259,10 +259,12 @@ def _since(sample: RuleSample, fine: int) -> RuleSample:
     return after if fine and _may_speak(sample, after.rows) else replace(after, depth=fine + 1)
 
 
-def _beside(sample: RuleSample, together: Comparison) -> Detail:
+def _beside(sample: RuleSample, together: Comparison) -> Together:
     """The numbers of the whole pool, beside those of its newest windows alone."""
-    change = {"change": together.change} if sample.rule.compares else {}
-    return {"windows": together.windows, "n": together.n, "value": together.value, "p_value": together.p_value} | change
+    change: Together = {"change": together.change} if sample.rule.compares else {}
+    return {
+        "windows": together.windows, "n": together.n, "value": together.value, "p_value": together.p_value, **change,
+    }  # fmt: skip
 
 
 def _may_speak(sample: RuleSample, window: Counts) -> bool:
@@ -279,12 +281,14 @@ def _moved_evidence(sample: RuleSample) -> Comparison:
     found = replace(without_evidence(rule_input, Reason.SCORES_MOVED), n=sample.counts.rows, windows=windows)
     if not sample.enough:
         check = DecisionCheck("enough_rows", False)
-        needed = {**rule_input.reference, "rows_needed": sample.minimum}
+        needed: VerdictDetail = {**rule_input.reference, "rows_needed": sample.minimum}
         return replace(found, problem=Reason.TOO_FEW_ROWS, detail=needed, checks=(check,))
     if sample.aligned is None:
         return found
-    moved = {"moved_share": sample.aligned.moved_share, "comparable": sample.aligned.comparable}
-    return replace(found, detail={**rule_input.reference, **moved}, checks=(DecisionCheck("comparable", False),))
+    moved: VerdictDetail = {
+        **rule_input.reference, "moved_share": sample.aligned.moved_share, "comparable": sample.aligned.comparable,
+    }  # fmt: skip
+    return replace(found, detail=moved, checks=(DecisionCheck("comparable", False),))
 
 
 def _looks_alone(sample: RuleSample) -> bool:
@@ -348,11 +352,11 @@ def _of_newest(sample: RuleSample, together: Comparison, times: int) -> Comparis
     return replace(made, data_digest=together.data_digest)
 
 
-def _comparison_of(sample: RuleSample, seen: Comparison, parts: Detail, times: int) -> Comparison:
+def _comparison_of(sample: RuleSample, seen: Comparison, parts: VerdictDetail, times: int) -> Comparison:
     """What was ``seen``, with all else that a verdict depends on; its rows are judged so many ``times``."""
     rule, rule_input, used, alone = sample.rule, sample.given, _used(sample), parts["groups"]
-    repeated = {"times_judged": times} if times > 1 and seen.p_value is not None else {}
-    differ: Detail = {}
+    repeated: VerdictDetail = {"times_judged": times} if times > 1 and seen.p_value is not None else {}
+    differ: VerdictDetail = {}
     if rule.compares and rule_input.week.correlation > 0:  # the variance is larger than the rows make it
         differ = {
             "week_effect": round(sample.week_effects[WINDOW], 6),
@@ -377,11 +381,11 @@ def _comparison_of(sample: RuleSample, seen: Comparison, parts: Detail, times: i
     )  # fmt: skip
 
 
-def _is_beyond(group: Mapping[str, Any]) -> bool:
-    return bool(group["beyond"]) and "too_few" not in group
+def _is_beyond(group: Group) -> bool:
+    return group["beyond"] and "too_few" not in group
 
 
-def _numbers_behind(counts: Counts, metric: str) -> Detail:
+def _numbers_behind(counts: Counts, metric: str) -> VerdictDetail:
     """The numbers behind a measurement, stored so that a verdict can be explained years later.
 
     ``promised`` is the mean score and ``kept`` the hit rate of the rows that the metric measures; ``of`` names these
@@ -399,7 +403,7 @@ def _numbers_behind(counts: Counts, metric: str) -> Detail:
     }
 
 
-def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Comparison]) -> list[Detail]:
+def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Comparison]) -> list[VerdictDetail]:
     """The value of the newest window alone, for each subject whose pooled windows are beyond the threshold.
 
     ``too_few`` where the window has no value or fewer rows than the rule needs: it then says nothing.
@@ -409,7 +413,7 @@ def _newest_alone(samples: Sequence[RuleSample], seen: Sequence[Comparison]) -> 
         for place, (sample, one) in enumerate(zip(samples, seen, strict=True))
         if sample.depth > 1 and one.beyond
     }
-    alone = {
+    alone: dict[int, Group] = {
         place: {**found, "too_few": found["n"] < samples[place].minimum or found["value"] is None}
         for place, found in zip(beyond, beyond_alone(list(beyond.values())), strict=True)
     }
@@ -433,7 +437,7 @@ def _shift_evidence(rule: Rule, rule_input: RuleInput, evaluation: EvaluationCon
         baseline_version=rule_input.baseline_version,
         data_digest=rule_input.digest(rule_input.counts[:1]),
         detail={
-            **rule_input.reference, **result.detail, "column": column, "rows_needed": minimum,
+            **rule_input.reference, **cast(VerdictDetail, result.detail), "column": column, "rows_needed": minimum,
             "n_baseline": result.n_baseline,
         },
         checks=checks,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from itertools import islice, takewhile
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from monitor.core.promises import (
     promise_of,
 )
 from monitor.core.records import (
-    Detail,
     Reason,
     RejectedRows,
     RejectReason,
@@ -38,6 +37,7 @@ from monitor.core.records import (
 from monitor.core.rejection import Read, rejections
 from monitor.core.rejection_records import Rejections
 from monitor.core.unresolved import UnresolvedRows
+from monitor.core.verdict_detail import VerdictDetail, kept_of
 from monitor.history.readings import StoredReading
 from monitor.inference.between_weeks import ALIKE, WeekCorrelation
 from monitor.inference.levels import ranked_promise
@@ -162,7 +162,7 @@ class RuleInput:
     baseline: Baseline | None = None
     shifts: tuple[ShiftResult, ...] = ()
     problem: Reason | None = None
-    detail: Mapping[str, Any] = field(default_factory=dict)
+    detail: VerdictDetail = field(default_factory=VerdictDetail)
     parameters: tuple[float, ...] = ()
     before: tuple[Window, ...] = ()
     new_version: bool = False
@@ -174,9 +174,9 @@ class RuleInput:
         return None if self.baseline is None or self.baseline.version == ROLLING else self.baseline.version
 
     @property
-    def reference(self) -> Detail:
+    def reference(self) -> VerdictDetail:
         """The stored facts about the reference: its weeks if they are those before, and what was renamed since."""
-        return {name: fact for name, fact in self.detail.items() if name in ("reference", "renamed")}
+        return kept_of(self.detail, ("reference", "renamed"))
 
     def digest(self, used: Sequence[Counts]) -> str:
         """A hash of the judged cells, and of those of the weeks before where these are the reference."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 
 from monitor.config.model import EvaluationConfig, SourceConfig, SourceKind
 from monitor.core.baseline import Edges, population_edges
 from monitor.core.counts import BinCounts, Counts, bin_counts
-from monitor.core.records import WHERES, Detail, Estimate, Interval, Subject, Where, Window
+from monitor.core.records import WHERES, Estimate, Interval, Subject, Where, Window
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.inference.intervals import NOTHING, MceInterval, ece_intervals, mce_intervals
 from monitor.inference.levels import interval as level_interval
 from monitor.inference.memory import each_by_content
@@ -101,7 +103,7 @@ def estimate(
         rows, positives, weight = counts.rows, counts.positives, float(counts.w.sum())
         for metric in CONTRACT:
             interval: Interval = NOTHING
-            detail: Detail = {}
+            detail: Mapping[str, Any] = {}
             if metric == "ece":
                 interval = ece
             elif metric == "mce":
@@ -208,7 +210,7 @@ def _each_where(
     return [found[i] for i in range(len(keys))]
 
 
-def worst_bin(found: MceInterval) -> Detail:
+def worst_bin(found: MceInterval) -> VerdictDetail:
     """The worst bin as plain data: its score range, rows, and hit rate minus mean score; empty without rows."""
     if found.worst_n == 0:
         return {}

@@ -23,6 +23,7 @@ from monitor.core.records import (
     Window,
 )
 from monitor.core.rejection_records import Rejections
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.evaluation.accumulated import accumulate, dated_promises
 from monitor.evaluation.before_truth import compare_expected, estimates_before_truth, present_map
 from monitor.evaluation.comparisons import compare_family, is_near_threshold
@@ -301,7 +302,7 @@ def input_of(data: SourceData, label: str | None, shifts: tuple[ShiftResult, ...
     counts, before = tuple(part.labels[label] for part in parts), tuple(part.window for part in parts[1:])
     label_shifts = tuple(s for s in shifts if s.subject == Subject(data.name, label))
     problem = data.problem or (Reason.REJECTED_ROWS if rejection else None)
-    detail = {"rejected": rejection.detail} if rejection and not data.problem else {}
+    detail: VerdictDetail = {"rejected": rejection.detail} if rejection and not data.problem else {}
     return RuleInput(
         Subject(data.name, label), window, counts, baseline, label_shifts, problem, detail, before=before,
         new_version=is_new_version(data, baseline),

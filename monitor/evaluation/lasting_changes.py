@@ -29,7 +29,8 @@ from scipy.special import ndtri
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts, Floats
 from monitor.core.promises import APART, BANDS, PastWindow, Promise, bands_of, columns, pooled_promise, promise_of
-from monitor.core.records import SCORE_BAND, Comparison, Detail, Interval, Window
+from monitor.core.records import SCORE_BAND, Comparison, Interval, Window
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.evaluation.accumulated import (
     SHOWN,
     Proof,
@@ -224,7 +225,7 @@ def _comparison(
     alone = newest_alone(rows[-1], newest[-1].value, exceeds_threshold(rule, newest[-1], then), shared["rows_needed"])
     evidence = [mean_evidence(now) for now in zip(*(path.evidence[-SHOWN:] for path in proof.paths), strict=True)]
     steps = zip(run.windows[-SHOWN:], rows[2:], newest, evidence, strict=True)
-    detail = {
+    detail: VerdictDetail = {
         **rule_input.reference,
         **shared,
         "evidence": rounded_evidence(evidence[-1]),
@@ -243,7 +244,7 @@ def _comparison(
     )  # fmt: skip
 
 
-def _mix(rule: Rule, label: Proved, evaluation: EvaluationConfig) -> Detail:
+def _mix(rule: Rule, label: Proved, evaluation: EvaluationConfig) -> VerdictDetail:
     """Whether another share of true items explains the change, by all windows that may be pooled.
 
     The evidence on an ECE is of many windows: it is explained if it is too little beside the baseline at the share of
@@ -252,7 +253,7 @@ def _mix(rule: Rule, label: Proved, evaluation: EvaluationConfig) -> Detail:
     each, run, proof = label
     rate = evaluation.false_discovery_rate / proof.detail["labels"]
     sample = in_bins(RuleSample(rule, each, evaluation, len(each.counts), rate=rate))
-    found = explained_by_mix(sample) if sample.usable else {}
+    found = explained_by_mix(sample) if sample.usable else VerdictDetail()
     if found and rule.measure == "ece":
         runs, margins = strand_runs(rule, run, each, share_times(run))
         paths = paths_of(runs, margins, [math.exp(proof.lead.alone)] * len(runs))

@@ -23,6 +23,7 @@ from monitor.config.model import Config, Rule
 from monitor.config.rule_sources import segment_columns
 from monitor.core.promises import Promise, Promises, Segment, columns, is_part, pooled_promise
 from monitor.core.records import Comparison, Window
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.evaluation.accumulated import (
     SHOWN,
     EvidencePath,
@@ -96,7 +97,7 @@ def _of_label(rule: Rule, rule_input: RuleInput, paths: Paths, proof: Proof) -> 
     found = evidence_of(rule, rule_input, paths[lead], proof.detail)
     grown = _label_path(paths, paths[lead].windows[-SHOWN:])
     steps = [[*step[:4], rounded_evidence(now)] for step, now in zip(found.detail["path"], grown, strict=True)]
-    detail = {
+    detail: VerdictDetail = {
         **found.detail,
         "evidence": rounded_evidence(proof.now),
         "path": steps,

@@ -14,6 +14,7 @@ from monitor.core.baseline import ROLLING, Baseline, Baselines, References, edge
 from monitor.core.counts import pool
 from monitor.core.records import Where
 from monitor.core.source_settings import SettingChange, as_detail
+from monitor.core.verdict_detail import VerdictDetail, WeeksBefore
 from monitor.evaluation.data import RuleInput, SourceData
 from monitor.metrics.names import EXPECTED
 from monitor.metrics.selective import OF_AUTOMATED
@@ -44,7 +45,7 @@ def against_baseline(
     if changed:
         return replace(rule_input, baseline=None, detail={**rule_input.detail, "settings": as_detail(changed)})
     renamed = references.renamed.get(label, ())
-    more: dict[str, object] = {"renamed": as_detail(renamed)} if renamed else {}
+    more: VerdictDetail = {"renamed": as_detail(renamed)} if renamed else {}
     if rule.is_of_mix and rule_input.baseline is not None and all(each is None for each in pinned):
         return replace(rule_input, baseline=None, detail={**rule_input.detail, **more, "mix_of": rule.column})
     return replace(rule_input, detail={**rule_input.detail, **more})
@@ -85,9 +86,9 @@ def rolling_baselines(
 def against_weeks_before(rule: Rule, rule_input: RuleInput, rolling: Baselines) -> RuleInput:
     """The input with the weeks before as its baseline, and with no other window to pool."""
     baseline = rolling.get(rule_input.subject.label)
-    reference: dict[str, object] = {"weeks": rule.reference_weeks}
+    reference: WeeksBefore = {"weeks": rule.reference_weeks}
     if baseline is not None:
         rows = baseline.counts.rows
         reference |= {"first": baseline.first_window, "last": baseline.last_window, "rows": rows}
-    detail = {**rule_input.detail, "reference": reference}
+    detail: VerdictDetail = {**rule_input.detail, "reference": reference}
     return replace(rule_input, counts=rule_input.counts[:1], baseline=baseline, detail=detail)

@@ -10,11 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from monitor.config.model import EvaluationConfig, Rule, SourceConfig, SourceKind
 from monitor.core.baseline import edges_of, population_edges
 from monitor.core.counts import ProbabilityRows, bin_counts
-from monitor.core.records import Comparison, Detail, Estimate, Subject, Window
+from monitor.core.records import Comparison, Estimate, Subject, Window
+from monitor.core.verdict_detail import kept_of
 from monitor.evaluation.comparisons import compare, compare_family, compared_by, gates
 from monitor.evaluation.data import COUNTED, OF_ITEMS, Rows, RuleInput, WholeSource
 from monitor.evaluation.estimates import cost_parameters, each_ece, generator, other_binning
@@ -93,8 +95,7 @@ def _of_ranks(rule: Rule, rule_input: RuleInput, whole: WholeSource, evaluation:
     if METRICS[rule.measure].needs not in OF_ITEMS:
         return found
     # items have no score, so there is no mean score to compare with the hit rate
-    detail = {key: value for key, value in found.detail.items() if key not in ("promised", "kept")}
-    return replace(found, detail=detail)
+    return replace(found, detail=kept_of(found.detail, found.detail.keys() - {"promised", "kept"}))
 
 
 # --- whole rows and numbers
@@ -162,7 +163,7 @@ def estimates_of_whole(
     return found
 
 
-def _tables(metric: Metric, rows: Rows | None) -> Detail:
+def _tables(metric: Metric, rows: Rows | None) -> dict[str, Any]:
     """The K x K tables, stored with the estimate of one metric; empty for the others."""
     if metric.name != KEPT_IN or not isinstance(rows, ProbabilityRows):
         return {}

@@ -17,7 +17,8 @@ import numpy as np
 from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import population_edges
 from monitor.core.counts import BinCounts, Counts, pool
-from monitor.core.records import Comparison, Detail, Interval
+from monitor.core.records import Comparison, Interval
+from monitor.core.verdict_detail import ClassMixFacts, Group, VerdictDetail
 from monitor.evaluation.data import RuleInput, rows_of
 from monitor.evaluation.estimates import each_ece, worst_bin
 from monitor.evaluation.week_spread import BINNED, measured_rows, weeks_of
@@ -282,12 +283,12 @@ def _of_pairs(samples: Sequence[RuleSample]) -> dict[str, Any]:
     return {"pairs": pairs, "between": between, "confidence": samples[0].evaluation.confidence}
 
 
-def beyond_alone(samples: Sequence[RuleSample]) -> list[Detail]:
+def beyond_alone(samples: Sequence[RuleSample]) -> list[Group]:
     """For each sample by itself: ``n``, the judged ``value`` (or increase), and whether it is ``beyond``.
 
     For a plain rule, fewer rows than it needs are never beyond the threshold: no p-value guards against chance.
     """
-    found: list[Detail] = [{"n": each.counts.rows, "value": None, "beyond": False} for each in samples]
+    found: list[Group] = [{"n": each.counts.rows, "value": None, "beyond": False} for each in samples]
     binned_ = [(place, in_bins(sample)) for place, sample in enumerate(samples) if sample.counts.w.any()]
     usable = [(place, sample) for place, sample in binned_ if sample.usable]
     for (place, sample), (now, then, _) in zip(usable, _values([sample for _, sample in usable]), strict=True):
@@ -340,12 +341,13 @@ def _value(rule: Rule, now: Interval, then: Interval | None) -> float | None:
     return _increase(now, then) if rule.compares else now.value
 
 
-def textbook_detail(rule: Rule, now: Interval, then: Interval | None) -> Detail:
+def textbook_detail(rule: Rule, now: Interval, then: Interval | None) -> VerdictDetail:
     """The detail of a rule on textbook values: that it judges these, and those of baseline and change; else empty."""
     if rule.value != "plug_in":
         return {}
-    change = {} if then is None else {"textbook_baseline": then.plug_in, "textbook_change": _value(rule, now, then)}
-    return {"judged": rule.value, **change}
+    if then is None:
+        return {"judged": rule.value}
+    return {"judged": rule.value, "textbook_baseline": then.plug_in, "textbook_change": _value(rule, now, then)}
 
 
 def _increase(now: Interval, then: Interval | None) -> float | None:
@@ -374,7 +376,7 @@ def _edges(sample: RuleSample) -> tuple[int, ...]:
     return population_edges(sample.counts, sample.evaluation)
 
 
-def _values(samples: Sequence[RuleSample]) -> list[tuple[Interval, Interval | None, Detail]]:
+def _values(samples: Sequence[RuleSample]) -> list[tuple[Interval, Interval | None, VerdictDetail]]:
     """The metric of each window, of its baseline where the rule compares, and the worst bin of an MCE in the window."""
     if not samples:
         return []
@@ -385,7 +387,7 @@ def _values(samples: Sequence[RuleSample]) -> list[tuple[Interval, Interval | No
     return [(now, then, worst) for (now, worst), (then, _) in frozen]
 
 
-def _intervals(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, Detail]]:
+def _intervals(samples: Sequence[RuleSample], side: int) -> list[tuple[Interval, VerdictDetail]]:
     """The metric of each window (or of its baseline: ``side``) with its limits, and the worst bin of an MCE."""
     measure = samples[0].rule.measure
     if measure == "mce":  # of merged bins, with the plug-in value of those that are not merged
@@ -422,7 +424,7 @@ def _seed_name(sample: RuleSample, side: int) -> str:
     return window.name if sample.depth == 1 else f"{window.name}+{sample.depth}"
 
 
-def _textbook_worst(bins: BinCounts) -> Detail:
+def _textbook_worst(bins: BinCounts) -> VerdictDetail:
     """The bin of the textbook MCE: the largest gap of the unmerged bins; empty without rows."""
     gap = np.where(bins.w > 0, bins.rate - bins.score, 0.0)
     worst = int(np.abs(gap).argmax())
@@ -441,10 +443,10 @@ def _tested(samples: Sequence[RuleSample]) -> list[BinCounts]:
 
 
 def _measured(
-    sample: RuleSample, p_value: float | None, now: Interval, then: Interval | None, worst: Detail
+    sample: RuleSample, p_value: float | None, now: Interval, then: Interval | None, worst: VerdictDetail
 ) -> Comparison:
     rule, given = sample.rule, sample.given
-    blocked = {}
+    blocked: VerdictDetail = {}
     if "block_scores" in rule.actions and sample.tables and not rule.compares:
         # the score ranges that are significantly beyond; of a plain rule the unmerged bins whose gap is
         bins = sample.tables[WINDOW]
@@ -454,7 +456,7 @@ def _measured(
         blocked = {"blocked": [list(each) for each in ranges]}
     found = Comparison(
         given.subject, given.window, value=now.value, low=now.low, high=now.high, plug_in=now.plug_in, p_value=p_value,
-        beyond=exceeds_threshold(rule, now, then), detail=worst | blocked | textbook_detail(rule, now, then),
+        beyond=exceeds_threshold(rule, now, then), detail={**worst, **blocked, **textbook_detail(rule, now, then)},
     )  # fmt: skip
     return found if then is None else _changed(sample, found, now, then)
 
@@ -462,7 +464,7 @@ def _measured(
 def _changed(sample: RuleSample, found: Comparison, now: Interval, then: Interval) -> Comparison:
     """What was found, with the change from the baseline."""
     rule, evaluation, aligned = sample.rule, sample.evaluation, sample.aligned
-    accepted = {"accepted": accepted_fall(rule)} if rule.condition == "decrease" else {}
+    accepted: VerdictDetail = {"accepted": accepted_fall(rule)} if rule.condition == "decrease" else {}
     found = replace(found, baseline=then.value, change=_increase(now, then), detail={**found.detail, **accepted})
     if found.p_value is None or found.change is None:
         return replace(found, p_value=None)
@@ -470,14 +472,16 @@ def _changed(sample: RuleSample, found: Comparison, now: Interval, then: Interva
     may_be_breach = found.p_value < evaluation.false_discovery_rate
     asks_traffic = rule.measure == "ece" and may_be_breach
     p_rate = ece_rate_p(*sample.pair, confidence=evaluation.confidence) if asks_traffic else None
-    rebinned = {"rebinned": True, "comparable": aligned.comparable} if aligned and aligned.rebinned else {}
-    mix = explained_by_mix(sample) if may_be_breach else {}
+    rebinned: VerdictDetail = (
+        {"rebinned": True, "comparable": aligned.comparable} if aligned and aligned.rebinned else {}
+    )
+    mix = explained_by_mix(sample) if may_be_breach else VerdictDetail()
     low, high = mover(then, now)
-    detail = {**found.detail, **rebinned, **mix}
+    detail: VerdictDetail = {**found.detail, **rebinned, **mix}
     return replace(found, change_low=low, change_high=high, p_rate=p_rate, detail=detail)
 
 
-def explained_by_mix(sample: RuleSample) -> Detail:
+def explained_by_mix(sample: RuleSample) -> VerdictDetail:
     """Whether a changed share of true items alone explains a label's change; empty where it cannot.
 
     It does where only the share changed and the rows are no breach beside the baseline's at the new share. It cannot
@@ -498,7 +502,7 @@ def explained_by_mix(sample: RuleSample) -> Detail:
         return {}
     ((then, _),) = _intervals([sample], BASELINE)
     expected, is_breach = _beside_expected(in_bins(replace(sample, given=replace(given, baseline=at_new))))
-    numbers = {
+    numbers: ClassMixFacts = {
         "now": found.now,
         "then": found.then,
         "told": found.told,

@@ -16,8 +16,9 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from monitor.config.model import Rule
-from monitor.core.records import Checks, Comparison, DecisionCheck, Detail, Outcome, Reason, RuleNumbers, Verdict
+from monitor.core.records import Checks, Comparison, DecisionCheck, Outcome, Reason, RuleNumbers, Verdict
 from monitor.core.score_ranges import outwards
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.inference.multiplicity import adjust
 from monitor.metrics.names import ACCUMULATES, ECES, LEAST_ROWS_OF_ECE
 
@@ -47,15 +48,17 @@ def decide(
     values = [*tests, *(p for p in p_values if p not in tests)] if rule.test is not None else p_values
     by_p = dict(zip(values, adjust(values, rules), strict=True)) if values else {}
     adjusted = {place: by_p[p] for place, p in zip(tested, p_values, strict=True)}
-    shared = {"rate": rate, "family": len(values), "rules": rules}
+    shared: VerdictDetail = {"rate": rate, "family": len(values), "rules": rules}
     beside = _digest_of(family)
     found = []
     for place, c in enumerate(family):
         verdict = _with_blocked_ranges(rule, _verdict(rule, c, adjusted.get(place), rate, revision, beside), acts_from)
         # the facts that decide the outcome, so that a verdict can be explained after the rules have changed
-        flags = {"beyond": c.beyond, "streak": c.streak, "adequate": c.adequate, "p_rate": c.p_rate}
         rank = None if (p := c.p_value) is None or not values else sum(each <= p for each in values)
-        decisive = {} if c.problem is not None else {**flags, "rank": rank}
+        decisive: VerdictDetail = {
+            "beyond": c.beyond, "streak": c.streak, "adequate": c.adequate, "p_rate": c.p_rate, "rank": rank,
+        }  # fmt: skip
+        decisive = decisive if c.problem is None else {}
         found.append(replace(verdict, detail={**verdict.detail, **shared, **decisive}))
     return found
 
@@ -161,13 +164,15 @@ def _verdict(
 ) -> Verdict:
     found = decision_of(rule, evidence, p_adjusted, rate)
     checks = [[check.name, check.passed] for check in found.checks]
-    how: Detail = {"certainty": rule.certainty} if rule.is_plain else {}
+    how: VerdictDetail = {"certainty": rule.certainty} if rule.is_plain else {}
     how |= {"accumulates": True} if rule.evidence == "accumulated" else {}
     # a distance of 0 is no change that would show: it says that no truth can be beyond the threshold
-    out_of_reach = {"out_of_reach": True} if evidence.detectable == 0 and not evidence.beyond else {}
+    out_of_reach: VerdictDetail = {"out_of_reach": True} if evidence.detectable == 0 and not evidence.beyond else {}
     shown = None if out_of_reach and found.outcome != "ok" else evidence.detectable  # an ok always has a number
-    segment = {"segment": None} if rule.scope == "segments" else {}  # until evidence names one
-    detail = {**segment, **evidence.detail, **how, **out_of_reach, "condition": rule.condition, "checks": checks}
+    segment: VerdictDetail = {"segment": None} if rule.scope == "segments" else {}  # until evidence names one
+    detail: VerdictDetail = {
+        **segment, **evidence.detail, **how, **out_of_reach, "condition": rule.condition, "checks": checks,
+    }  # fmt: skip
     numbers: dict[str, Any] = {each.name: getattr(evidence, each.name) for each in fields(RuleNumbers)}
     # a hash of everything that the verdict depends on: equal input gives an equal id; p-values are of the family beside
     subject, window = evidence.subject, evidence.window

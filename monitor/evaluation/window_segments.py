@@ -17,7 +17,8 @@ from monitor.config.model import Config, Rule
 from monitor.config.rule_sources import segment_columns
 from monitor.core.counts import Counts
 from monitor.core.promises import Segment, bands_of, is_part
-from monitor.core.records import SCORE_BAND, Comparison, Detail, Reason, Subject
+from monitor.core.records import SCORE_BAND, Comparison, Reason, Subject
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.evaluation.comparisons import Gate, gates, without_evidence
 from monitor.evaluation.data import RuleInput, SourceData, WholeSource, WindowCounts, poolable, rows_of, windows_pooled
 from monitor.evaluation.row_comparisons import comparisons_of
@@ -122,7 +123,7 @@ def _of_label(
     named_parts = [each for each in named if is_part(each, parts)]
     lead = (named_parts or [*named, _leading_segment(judged, p_values)])[0]
     found = judged[lead]
-    detail: Detail = {
+    detail: VerdictDetail = {
         "segment": list(lead) if is_part(lead, parts) else None,
         "segment_p": p_values.get(lead),
         "segments": len(parts),

@@ -6,7 +6,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from monitor.config.model import SourceConfig
-from monitor.core.records import Detail, Verdict
+from monitor.core.records import Verdict
+from monitor.core.verdict_detail import WrongTruths
 
 _ACCURACIES = ("accuracy", "automated_accuracy", "precision")
 
@@ -24,9 +25,14 @@ def with_wrong_truths(verdict: Verdict, stated: float, error: float, classes: in
     ``without`` has the value and its limits, where the metric says how many are right; otherwise it is not known.
     """
     values = (verdict.value, verdict.low, verdict.high)
-    without = [None if value is None else _without(verdict, value, error, classes) for value in values]
-    facts: Detail = {"share": error, "stated": stated}
-    facts |= {"without": without} if None not in without else {}
+    without = [
+        known
+        for value in values
+        if value is not None and (known := _without(verdict, value, error, classes)) is not None
+    ]
+    facts: WrongTruths = {"share": error, "stated": stated}
+    if len(without) == len(values):
+        facts["without"] = without
     return replace(verdict, detail={**verdict.detail, "truth_error": facts})
 
 

@@ -332,7 +332,7 @@ def _truth_error(verdict: Verdict, passed: bool | None) -> str:
     if facts is None:
         return ""
     name, share, limits = title(verdict.metric), facts["share"], facts.get("without")
-    left = "" if limits is None else f"; without them it would be {number(limits[0])} ({_span(*limits[1:])})"
+    left = "" if limits is None else f"; without them it would be {number(limits[0])} ({_span(limits[1], limits[2])})"
     return (
         f"{share:.4g} by `truth_error` in alerts.yaml, which alone can move {name} by as much, so that the limit is "
         f"{number(verdict.threshold)} where the rule says {number(facts['stated'])}{left}"
@@ -349,9 +349,10 @@ def _since_words(verdict: Verdict) -> str:
 def _segments(verdict: Verdict, passed: bool | None) -> str:
     """For a rule on segments: which one the numbers are about, how many were judged, which are named."""
     detail = verdict.detail
-    if detail.get("segment") is None or "segments_judged" not in detail:
+    segment = detail.get("segment")
+    if segment is None or "segments_judged" not in detail:
         return ""
-    parts = [segment_name(*detail["segment"])]
+    parts = [segment_name(*segment)]
     parts.append(f"{detail['segments_judged']} of {detail['segments']} could have shown what matters")
     if "segment_evidence" in detail:
         parts.append(f"its own evidence is {size(detail['segment_evidence'])}, that of the label the mean of all")
@@ -577,7 +578,7 @@ def _enough_evidence(verdict: Verdict, passed: bool | None) -> str:
 
 def _behaviour(verdict: Verdict, passed: bool | None) -> str:
     """Only for a breach: did the label change, or the traffic?"""
-    p_value = p_is(verdict.detail["p_rate"])
+    p_value = p_is(verdict.detail["p_rate"] or 0.0)
     which = f"{'' if passed else 'not '}below {number(verdict.detail['rate'])}"
     traffic = "" if passed else ": more traffic where scores were already wrong explains it"
     return f"with the gaps of both windows pooled {p_value}, {which}{traffic}"
@@ -620,8 +621,9 @@ def _newest_within(verdict: Verdict, passed: bool | None) -> str:
     """Only where it decided: the newest of the windows running is beyond the threshold, all of them are not."""
     newest = verdict.detail["groups"][0]
     which = f"the newest {newest['windows']} windows have" if newest["windows"] > 1 else "the newest window has"
-    value = number(-newest["value"] if _direction(verdict) == "fall" else newest["value"])
-    return f"{which} {value} by itself, which is {_than(verdict, passed=True)}"
+    value = newest["value"] or 0.0
+    measured = number(-value if _direction(verdict) == "fall" else value)
+    return f"{which} {measured} by itself, which is {_than(verdict, passed=True)}"
 
 
 def _enough_rows(verdict: Verdict, passed: bool | None) -> str:

@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-import sqlalchemy as sa
-
 from monitor.cli import main
 from tests.fakes.heartbeat import Calls
 from tests.fakes.slack import FakeSlack
@@ -109,16 +107,6 @@ def _texts(connection: sqlite3.Connection, table: str) -> str:
     kinds = {row[1]: row[2] for row in connection.execute(f'PRAGMA table_info("{table}")')}
     texts = [name for name, kind in kinds.items() if kind.startswith(("TEXT", "VARCHAR", "CHAR", "JSON"))]
     return f'SELECT {", ".join(f"{chr(34)}{name}{chr(34)}" for name in texts) or "1"} FROM "{table}"'
-
-
-def stored_postgresql(url: str) -> str:
-    """Every value of every table of PostgreSQL, read as a user who may read everything."""
-    engine = sa.create_engine(url)
-    with engine.connect() as connection:
-        names = sa.inspect(connection).get_table_names()
-        found = [str(connection.exec_driver_sql(f'SELECT * FROM "{name}"').fetchall()) for name in names]
-    engine.dispose()
-    return "\n".join(found)
 
 
 @contextmanager

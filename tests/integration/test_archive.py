@@ -26,7 +26,6 @@ from monitor.run import run_window
 from tests.fakes import forked
 from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world
 
-ROOT = Path(__file__).parents[2]
 RULES = parse_config(CONFIG)
 
 
@@ -327,28 +326,9 @@ def test_a_history_of_postgresql_goes_through_a_file_and_back(tmp_path: Path, fr
         assert copied.verdicts()
 
 
-def plain_rows(url: str) -> dict[str, list[str]]:
-    """The rows of all tables, whatever their revision and the order of their columns."""
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
-    with engine.connect() as connection:
-        found = sa.MetaData()
-        found.reflect(connection)
-        return {
-            name: sorted(str(sorted(row.items())) for row in connection.execute(sa.select(each)).mappings())
-            for name, each in found.tables.items()
-        }
-
-
 def execute(url: str, statement: str) -> None:
     with sa.create_engine(url, poolclass=sa.NullPool).begin() as connection:
         connection.exec_driver_sql(statement)
-
-
-def content(url: str) -> tuple[object, ...]:
-    """What the history says, but for the numbers of its series, which an upgrade gives in any order."""
-    with Store.from_url(url) as store:
-        estimates = sorted(repr(each) for each in store.estimates())
-        return estimates, sorted(repr(each) for each in store.verdicts()), store.switches(), repr(store.baselines())
 
 
 @pytest.mark.postgres

@@ -19,15 +19,12 @@ from typer.testing import CliRunner
 from monitor.cli import app
 from monitor.cli.checks import check_store
 from monitor.config.settings import load_settings
-from monitor.history import schema
 from monitor.history.errors import StoreUnreachable
 from monitor.history.rights import explained, missing_grant
 from monitor.history.store import Store
 from tests.fakes.world import make_world
 
 pytestmark = pytest.mark.postgres
-
-TABLE = schema.VERSION_TABLE
 
 
 def run(url: str, *statements: str) -> None:

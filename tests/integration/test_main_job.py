@@ -49,11 +49,6 @@ def window(monitor: Monitor, name: str) -> Window:
     return week(name, monitor.config.zone)
 
 
-def pin_baseline(monitor: Monitor) -> None:
-    found = pin(monitor, window(monitor, BASELINE[0]), window(monitor, BASELINE[1]), by="test", reason="test")
-    assert [b.label for b in found.baselines] == [*worlds.LABELS, None]
-
-
 def calmon(world: World, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return forked.calmon(world.folder, os.environ | world.environment | environment, *words)
 

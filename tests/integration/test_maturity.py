@@ -5,7 +5,7 @@ One world, judged in two ways and once late by the whole program: a dozen runs, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -84,10 +84,6 @@ def begin(world: LateTruths, way: str) -> bool:
     for file in list(world.folder.glob("pinned.sqlite*")):
         copyfile(file, world.folder / file.name.replace("pinned", way))
     return True
-
-
-def ece_of(estimates: Iterable[Estimate]) -> dict[str | None, float | None]:
-    return {e.subject.label: e.interval.value for e in estimates if (e.metric, e.where) == ("ece", "all")}
 
 
 def week_of(judged: Judged, number: int) -> Window:

@@ -173,15 +173,6 @@ def test_the_channel_is_known_from_an_earlier_message_or_looked_up_with_the_scop
         assert slack.asked(LIST) > 0
 
 
-def test_a_message_is_found_behind_many_others(store: Store, slack: FakeSlack) -> None:
-    slack.page_size = 3
-    wanted = sender(slack).send(message("wanted"))
-    for i in range(10):
-        sender(slack).send(message(f"other {i}"))
-    assert sender(slack).find(message("wanted")) == wanted
-    assert sender(slack).find(message("never sent")) is None
-
-
 def test_a_history_too_long_to_search_counts_as_not_searchable(
     slack: FakeSlack, monkeypatch: pytest.MonkeyPatch
 ) -> None:

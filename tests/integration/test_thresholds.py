@@ -19,7 +19,6 @@ from tests.fakes import forked
 from tests.fakes.world import CONFIG, WEEKS, World, make_world
 
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
-ROOT = Path(__file__).parents[2]
 HIGH, LOW = {("tickets", None): 0.8}, {("tickets", None): 0.5}
 NEW, OLD = Publisher("new", "two", "ann"), Publisher("old", "one", "bob")
 

@@ -479,13 +479,6 @@ def unclipped(rows: Sequence[Mapping[str, Any]], key: str) -> float:
     return unclipped_effect(residual, np.array([r.get("weight", 1.0) for r in rows]), [r[key] for r in rows])
 
 
-def test_the_whole_source_is_clustered_by_item_where_no_cluster_is_given(load: Loader) -> None:
-    rows = [row(f"t{index}", label, actual=float(index % 2)) for index in range(20) for label in ("a", "b", "c", "d")]
-    for reading in read_all(load(rows), source()).values():
-        assert reading.whole_design_effect == pytest.approx(4.0, rel=1e-9)
-        assert {counts.design_effect for counts in reading.labels.values()} == {1.0}
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("odd", ["", "another cluster", "no cluster"])
 def test_items_of_a_cluster_are_dependent_as_by_the_definition(load: Loader, weighted: bool, odd: str) -> None:

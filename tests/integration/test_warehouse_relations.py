@@ -79,19 +79,6 @@ def test_casts_and_comments_at_the_end_of_a_select_are_understood(load: Loader) 
         assert rows_read(warehouse, source(relation=relation)) == 1
 
 
-def test_parquet_files_are_a_relation_of_duckdb(tmp_path: Path) -> None:
-    (tmp_path / "it's").mkdir()
-    for part in ("1", "2"):
-        values = f"'t{part}' AS item, 'billing' AS label, .9 AS score, 1 AS actual"
-        row_of_file = f"SELECT {values}, TIMESTAMP '2026-11-10' AS resolved_at"
-        target = str(tmp_path / "it's" / f"part{part}.parquet").replace("'", "''")
-        duckdb.sql(f"COPY ({row_of_file}) TO '{target}' (FORMAT parquet)")
-    with Warehouse.from_url("duckdb:///:memory:") as warehouse:
-        assert rows_read(warehouse, source(relation=f"{tmp_path}/it's/*.parquet")) == 2
-        (problem,) = warehouse.check("tickets", source(relation=f"{tmp_path}/none/*.parquet"))
-        assert "No files found" in problem.message
-
-
 @pytest.mark.parametrize("type_", ["TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP_MS", "TIMESTAMP_S"])
 @pytest.mark.parametrize("form", ["table", "parquet"])
 def test_dates_of_any_precision_are_read(tmp_path: Path, type_: str, form: str) -> None:
@@ -116,12 +103,6 @@ def test_dates_of_any_precision_are_read(tmp_path: Path, type_: str, form: str) 
         assert warehouse.newest("tickets", config, near=NOW, now=NOW) == times["last"]
         seen = warehouse.survey("tickets", config)
         assert (seen.first, seen.last) == (times["before"], times["last"])
-
-
-def test_parquet_files_are_no_relation_of_another_engine(load: Loader) -> None:
-    for warehouse in load([row()], engines=("sqlite", "postgresql")).values():
-        (problem,) = warehouse.check("tickets", source(relation="exports/*.parquet"))
-        assert "cannot read Parquet files" in problem.message
 
 
 HOSTILE = (

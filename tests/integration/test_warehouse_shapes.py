@@ -211,16 +211,6 @@ def test_a_true_label_of_no_characters_is_no_truth(load: Loader) -> None:
         assert (found.reason, found.rows) == ("outcome_missing", 1), engine
 
 
-def test_labels_that_are_numbers_agree_whatever_their_types(load: Loader) -> None:
-    rows = [row | {"predicted_label": place % 3, "true_label": 1.0} for place, row in enumerate(items(30))]
-    types = TYPES | {"predicted_label": "INTEGER", "true_label": "DOUBLE PRECISION"}
-    for engine, warehouse in load(rows, types=types).items():
-        reading = read(warehouse, single())
-        right = {label: counts.positives for label, counts in reading.labels.items()}
-        assert right["1"] == reading.labels["1"].w.sum() > 0, engine
-        assert right["0"] == right["2"] == 0, engine
-
-
 def test_a_single_label_may_say_whether_it_was_right(load: Loader, long_form: LongForm) -> None:
     rows = items()
     said = [row | {"was_right": "Yes" if row["true_label"] == row["predicted_label"] else "no"} for row in rows]

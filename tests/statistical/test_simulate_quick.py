@@ -41,11 +41,6 @@ def findings() -> Findings:
     return gathered(tasks, {key_of(task): result for task, result in run(tasks, {}, workers=1)})
 
 
-def line(findings: Findings, part: str, *name: object) -> Tally:
-    (found,) = [tally for tally in findings[part] if tally.line == name]
-    return found
-
-
 def covered(cells: list[Tally], kind: str) -> float:
     return sum(cell.of(f"{kind} held") for cell in cells) / sum(cell.count for cell in cells)
 

@@ -14,6 +14,7 @@ from monitor.config.model import Config, Rule
 from monitor.core.baseline import Baseline
 from monitor.core.counts import SegmentCounts
 from monitor.core.records import ShiftResult, Verdict, Window
+from monitor.core.verdict_detail import kept_of
 from monitor.evaluation.data import SourceData
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.row_comparisons import needs_whole_rows
@@ -126,7 +127,7 @@ def _judge_window(
 def _verdicts(rule: Rule, data: SourceData, config: Config, shifts: tuple[ShiftResult, ...]) -> list[Verdict]:
     """The verdicts of a rule on one window, with only the needed details."""
     return [
-        replace(verdict, detail={name: verdict.detail[name] for name in _NEEDED if name in verdict.detail})
+        replace(verdict, detail=kept_of(verdict.detail, _NEEDED))
         for verdict in verdicts_of(rule, data, config, shifts, outcomes_only=True)
     ]
 

@@ -57,7 +57,7 @@ def incidents_of(config: Config, judged: Iterable[tuple[Window, Sequence[Verdict
             before = found.get(incident.id, Opened(incident, window.start, None, ""))
             about = [v for v in verdicts if v.subject.label in (incident.labels or (incident.label,))]
             stronger = max((before.switch, *map(switched_by, about)), key=_SWITCHED.index)
-            limits = [KeptScores(**v.detail["limit"]) for v in about if v.detail.get("limit")]
+            limits = [KeptScores(**limit) for v in about if (limit := v.detail.get("limit"))]
             found[incident.id] = Opened(
                 incident, before.start, None if incident.is_open else window.start, stronger,
                 limits[0] if limits else before.limit,

@@ -327,16 +327,6 @@ def test_windows_line_ends_and_a_byte_order_mark_are_read(tmp_path: Path) -> Non
 # What is refused.
 
 
-def test_a_problem_prints_its_line_with_a_caret_and_what_to_write() -> None:
-    found = Problem("CAL012", "unknown metric 'ecee'", "metric: ece", line=2, column=9, length=4)
-    assert render(found, "a: 1\nmetric: ecee\n").split("\n") == [
-        "alerts.yaml:2:9 CAL012 unknown metric 'ecee'",
-        "    2 | metric: ecee",
-        "      |         ^^^^",
-        "      fix: metric: ece",
-    ]
-
-
 def test_control_characters_of_the_file_never_reach_the_terminal() -> None:
     text = MINIMAL.replace("timezone", "x") + 'timezone: "\x85\\e[31m"\n'
     printed = str(ConfigProblems(problems_of(text), text))
@@ -351,12 +341,6 @@ def test_problems_survive_being_sent_between_processes() -> None:
     problems = problems_of(MINIMAL + "x: 1\n")
     copied = pickle.loads(pickle.dumps(ConfigProblems(problems, MINIMAL)))  # noqa: S301 - our own bytes
     assert (copied.problems, copied.text) == (problems, MINIMAL)
-
-
-def test_the_answer_without_a_default_says_why_it_has_none() -> None:
-    (found,) = problems_of(with_automation("{lease: 9d}"))
-    assert found.id == "CAL011"
-    assert "no default because both answers cost something" in found.summary
 
 
 @pytest.mark.parametrize(

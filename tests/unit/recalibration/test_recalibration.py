@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from monitor.core.counts import (
     equal_width_edges,
     pool,
 )
-from monitor.core.records import Interval, Window
+from monitor.core.records import Interval
 from monitor.metrics.calibration import brier, ece, nll
 from monitor.recalibration.fitting import LEAST_TEMPERATURE, CannotFit, apply, clipped_logit, fit
 from monitor.recalibration.gain import (
@@ -46,7 +45,6 @@ from monitor.recalibration.score_map import METHODS, Method
 from tests.unit.recalibration.on_populations import recalibrated, true_ece, whole
 
 DOCS = Path(__file__).parents[3] / "docs" / "recalibration.md"
-WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
 EVALUATION = EvaluationConfig()
 DISTORTED = [p for p in POPULATIONS if p.curve.temperature != 1 and not p.curve.offset and not p.curve.steps]
 

@@ -16,17 +16,10 @@ from monitor.report.figures.label_trend import LabelEvent, label_trend
 from monitor.report.figures.panels import point_words
 from monitor.report.figures.reliability import reliability_data
 from monitor.report.figures.scale import BARS, Scale, sparkline
-from monitor.report.figures.trend import Trend, trend_data
+from monitor.report.figures.trend import trend_data
 from tests.fakes.report_data import RULES, STORIES, Story, history, numbers_of, windows
 
 SPANS = windows(26)
-
-
-def billing() -> tuple[Trend, list[object]]:
-    estimates, _, report = history(STORIES[1], 101, SPANS)
-    trend = report.trend
-    assert trend is not None
-    return trend, list(estimates)
 
 
 UNIT = Scale(0.0, 1.0)
