@@ -183,13 +183,6 @@ def test_the_message_goes_where_the_gravest_rule_belongs_with_a_picture(world: A
     assert [(d.operation, d.channel) for d in world.deliveries()] == [("post", "#ml-oncall"), ("file", "#ml-oncall")]
 
 
-def test_the_same_evaluation_again_stores_nothing_new(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [BILLING])
-    before = world.deliveries(), world.monitor.store.incidents(), world.monitor.store.incident_events()
-    world.evaluate("2026-W02", [BILLING])
-    assert (world.deliveries(), world.monitor.store.incidents(), world.monitor.store.incident_events()) == before
-
-
 def test_what_was_open_before_a_route_and_a_token_existed_is_sent_by_the_next_drain(
     tmp_path: Path, slack: FakeSlack
 ) -> None:
