@@ -301,24 +301,6 @@ def test_a_silence_says_nothing_in_the_thread_and_ends_by_itself_with_an_edit(wo
     assert "reply" not in kinds(world)
 
 
-def test_people_are_called_every_repeat_until_somebody_acknowledges(told: AlertsWorld, slack: FakeSlack) -> None:
-    told.evaluate("2026-W02", [BILLING])
-    (root,) = living(slack)
-    start = told.clock.now
-    told.drain(start + DAY - timedelta(seconds=1))
-    assert in_thread(slack, root) == []
-    told.drain(start + DAY)
-    told.drain(start + DAY + HOUR)
-    (call,) = in_thread(slack, root)
-    assert call == f"Not acknowledged yet: billing must not act alone {MENTION}"
-    assert f"`calmon incidents ack {told.incident('billing').id[:8]}`" in shown(slack.thread(root["ts"])[-1])
-    told.drain(start + 2 * DAY + HOUR)
-    assert len(in_thread(slack, root)) == 2
-    told.person("acknowledges", "billing", "ana")
-    told.drain(start + 30 * DAY)
-    assert len(in_thread(slack, root)) == 2
-
-
 # --- switches
 
 
