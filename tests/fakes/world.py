@@ -25,8 +25,10 @@ from monitor.cli import app
 from monitor.config.settings import Settings, load_settings
 from monitor.context import Monitor
 from monitor.core import windows
+from monitor.operations.change_switch import change_switch
 from monitor.operations.open import open_monitor
 from monitor.operations.pin_baseline import pin
+from monitor.run import run_window
 
 WEEKS = tuple(f"2026-W{number:02d}" for number in range(24, 36))
 BASELINE = (WEEKS[0], WEEKS[5])
@@ -191,6 +193,20 @@ def pinned_world(folder: Path, *, config: str = CONFIG, pinned_under: str = CONF
     for name, content in _pinned(pinned_under).items():
         (folder / name).write_bytes(content)
     return make_world(folder, config=config)
+
+
+def acted_world(folder: Path, *, config: str = CONFIG, reason: str = "ready") -> World:
+    """Three weeks, the last two of which act: ann turned two labels on after the first, a run "slipping" off."""
+    made, clock = pinned_world(folder, config=config), [judged_at(9)]
+    with made.opened(lambda: clock[0]) as monitor:
+        for place, name in enumerate(WEEKS[9:12]):
+            window = windows.week(name, monitor.config.zone)
+            clock[0] = window.end + timedelta(hours=7)
+            run_window(monitor, window, act="auto" if place else "never")
+            if place == 0:
+                for label in ("steady", "slipping"):
+                    change_switch(monitor, "tickets", label, enable=True, by="ann", reason=reason)
+    return made
 
 
 @cache

@@ -183,13 +183,6 @@ def test_the_message_goes_where_the_gravest_rule_belongs_with_a_picture(world: A
     assert [(d.operation, d.channel) for d in world.deliveries()] == [("post", "#ml-oncall"), ("file", "#ml-oncall")]
 
 
-def test_the_same_evaluation_again_stores_nothing_new(world: AlertsWorld) -> None:
-    world.evaluate("2026-W02", [BILLING])
-    before = world.deliveries(), world.monitor.store.incidents(), world.monitor.store.incident_events()
-    world.evaluate("2026-W02", [BILLING])
-    assert (world.deliveries(), world.monitor.store.incidents(), world.monitor.store.incident_events()) == before
-
-
 def test_what_was_open_before_a_route_and_a_token_existed_is_sent_by_the_next_drain(
     tmp_path: Path, slack: FakeSlack
 ) -> None:
@@ -306,24 +299,6 @@ def test_a_silence_says_nothing_in_the_thread_and_ends_by_itself_with_an_edit(wo
     assert world.incident("refund").state == "open"
     assert "[Acknowledge]" in read_edit(world, "refund")
     assert "reply" not in kinds(world)
-
-
-def test_people_are_called_every_repeat_until_somebody_acknowledges(told: AlertsWorld, slack: FakeSlack) -> None:
-    told.evaluate("2026-W02", [BILLING])
-    (root,) = living(slack)
-    start = told.clock.now
-    told.drain(start + DAY - timedelta(seconds=1))
-    assert in_thread(slack, root) == []
-    told.drain(start + DAY)
-    told.drain(start + DAY + HOUR)
-    (call,) = in_thread(slack, root)
-    assert call == f"Not acknowledged yet: billing must not act alone {MENTION}"
-    assert f"`calmon incidents ack {told.incident('billing').id[:8]}`" in shown(slack.thread(root["ts"])[-1])
-    told.drain(start + 2 * DAY + HOUR)
-    assert len(in_thread(slack, root)) == 2
-    told.person("acknowledges", "billing", "ana")
-    told.drain(start + 30 * DAY)
-    assert len(in_thread(slack, root)) == 2
 
 
 # --- switches

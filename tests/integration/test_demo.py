@@ -15,16 +15,13 @@ import pytest
 from monitor.config.settings import Settings, load_settings
 from monitor.context import Monitor
 from monitor.core.records import Window
-from monitor.core.windows import SETTLE, up_to, week
+from monitor.core.windows import up_to, week
 from monitor.demo.population import PLANTED, WEEKS
-from monitor.demo.story import at
 from monitor.operations.open import open_monitor
-from monitor.operations.replay.plan import plan_of as plan_of_replay
 from monitor.run import run_window
 from tests.fakes import slack
 from tests.fakes.installed import Installed
 from tests.fakes.reading import texts
-from tests.replayed_again import said_and_said_again
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -154,34 +151,6 @@ def test_every_planted_change_is_a_breach_within_two_weeks_and_nothing_else_ever
         in_time = set().union(*(weeks[planted.passes_threshold + later] for later in (0, 1)))
         assert set(planted.rules) <= in_time, planted
     assert dict(found) == {}
-
-
-def test_the_last_week_again_sends_and_stores_nothing(
-    environment: dict[str, str], told: tuple[str, list[slack.Answer]]
-) -> None:
-    with slack.running() as server:
-        more = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url}
-        with open_monitor(load_settings(environment | more)) as opened:
-            last = weeks_told(opened)[-1]
-            monitor = at(opened, last.end + SETTLE)
-            before = len(monitor.store.verdicts(current_only=False)), len(monitor.store.deliveries())
-            result = run_window(monitor, last)
-            assert (len(monitor.store.verdicts(current_only=False)), len(monitor.store.deliveries())) == before
-    assert server.messages == []
-    assert {(a.kind, a.state) for a in result.actions} == {("slack", "sent"), ("disable_automation", "already off")}
-
-
-def test_a_replay_of_the_present_file_gives_every_verdict_again(
-    environment: dict[str, str], told: tuple[str, list[slack.Answer]]
-) -> None:
-    assert told
-    with open_monitor(settings(environment)) as monitor:
-        plan = plan_of_replay(monitor.config, monitor.config, weeks_told(monitor)[-1], 52)
-        said, again = said_and_said_again(monitor.store, plan)
-        given = monitor.store.verdicts()
-    assert len(given) > 1_000
-    assert len(said) == len(given)
-    assert again == said
 
 
 def test_the_demo_never_overwrites_what_it_has_not_made(environment: dict[str, str], tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,6 @@ from monitor.core.diagnoses import Cost, Diagnosis, DiagnosisState, LabelProblem
 from monitor.core.records import Subject
 from monitor.core.windows import before, week
 from monitor.history.store import Store
-from monitor.operations.change_switch import change_switch
 from monitor.run import run_window
 from monitor.service.pages.base import PageContext, PageRequest
 from monitor.service.pages.items import query_of
@@ -26,7 +25,7 @@ from monitor.story.label import LabelStory
 from tests.fakes.html_tables import table_of
 from tests.fakes.in_process import ServiceClient, in_process
 from tests.fakes.points import point
-from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
+from tests.fakes.world import CONFIG, WEEKS, World, acted_world, pinned_world
 from tests.fakes.world import rows as warehouse_rows
 
 NOW = datetime(2026, 9, 2, tzinfo=UTC)
@@ -37,17 +36,7 @@ STATES = [state.value for state in DiagnosisState]
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Three weeks, in the last two of which "slipping" is overconfident; ann turned two labels on after the first."""
-    made = pinned_world(tmp_path_factory.mktemp("world"))
-    clock = [NOW]
-    with made.opened(lambda: clock[0]) as monitor:
-        for place, name in enumerate(WEEKS[9:12]):
-            window = week(name, monitor.config.zone)
-            clock[0] = window.end + timedelta(hours=7)
-            run_window(monitor, window, act="auto" if place else "never")
-            if place == 0:
-                for label in ("steady", "slipping"):
-                    change_switch(monitor, "tickets", label, enable=True, by="ann", reason=f"ready {HOSTILE}")
-    return made
+    return acted_world(tmp_path_factory.mktemp("world"), reason=f"ready {HOSTILE}")
 
 
 @pytest.fixture

@@ -284,20 +284,16 @@ def test_a_press_that_comes_again_does_nothing_twice_also_to_another_process(
     assert [e.kind for e in monitor.store.switch_events("tickets", "slipping") if e.actor == ADA][1:] == ["enabled"]
 
 
-def test_a_press_that_comes_again_is_answered_once(monitor: Monitor, slack: FakeSlack, buttons: Buttons) -> None:
+def test_a_refusal_that_comes_again_is_answered_and_stored_once(
+    monitor: Monitor, slack: FakeSlack, buttons: Buttons
+) -> None:
     slack.groups["S01"] = []
     payload = button(slack, "automation_on", critical(monitor).id, "U2")
     first, again = buttons.handle(payload), buttons.handle(payload)
     assert first == again
     assert first.startswith(PressRefusal.NOT_AN_OPERATOR)
     assert len(slack.private) == 1
-
-
-def test_a_refusal_that_comes_again_is_stored_once(monitor: Monitor, slack: FakeSlack, buttons: Buttons) -> None:
-    slack.groups["S01"] = []
-    payload = button(slack, "automation_on", critical(monitor).id, "U2")
-    for each in (buttons, handler(monitor, slack)):
-        each.handle(payload)
+    handler(monitor, slack).handle(payload)
     assert [kind for kind, _ in kinds(monitor, critical(monitor))].count("refused") == 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +17,7 @@ from monitor.core.records import Delivery, Incident, IncidentEvent, IncidentReas
 from monitor.history.errors import Ambiguous, NotFound
 from monitor.history.store import Store
 from monitor.operations import incident_actions
+from monitor.operations.incident_actions import Outcome
 from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
 
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
@@ -106,22 +107,29 @@ def world_in(folder: Path, url: str) -> Iterator[AlertsWorld]:
         yield world
 
 
+def pressed(world: AlertsWorld, url: str, what: Callable[[Monitor, int], Outcome], numbers: range) -> list[Outcome]:
+    """What four people at a time do, each with a connection of his own."""
+
+    def press(number: int) -> Outcome:
+        with Store.from_url(url, create=False) as own:
+            known = world.monitor
+            return what(Monitor(known.config, known.settings, known.warehouse, own, None, world.clock), number)
+
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(press, numbers))
+
+
 def test_people_who_act_at_the_same_moment_lose_nothing_and_the_last_edit_says_all(url: str, tmp_path: Path) -> None:
     with world_in(tmp_path, url) as world:
         world.evaluate("2026-W02", [Judged("billing", "automated-overconfidence", "breach", 0.12)])
         id = world.incident("billing").id
 
-        def press(number: int) -> incident_actions.Outcome:
-            with Store.from_url(url, create=False) as own:
-                monitor = Monitor(
-                    world.monitor.config, world.monitor.settings, world.monitor.warehouse, own, None, world.clock
-                )
-                if number % 2:
-                    return incident_actions.note(monitor, id, f"person {number}", f"note {number}")
-                return incident_actions.acknowledge(monitor, id, f"person {number}")
+        def act(monitor: Monitor, number: int) -> Outcome:
+            if number % 2:
+                return incident_actions.note(monitor, id, f"person {number}", f"note {number}")
+            return incident_actions.acknowledge(monitor, id, f"person {number}")
 
-        with ThreadPoolExecutor(4) as pool:
-            done = list(pool.map(press, range(12)))
+        done = pressed(world, url, act, range(12))
         assert sum(each.decision.kind == "acknowledge" for each in done) == 1
         others = {each.decision.reason for each in done if each.decision.kind == "nothing"}
         assert others == {IncidentReason.ALREADY_ACKNOWLEDGED}
@@ -142,15 +150,10 @@ def test_people_who_change_what_a_message_shows_at_the_same_moment_leave_an_edit
         world.evaluate("2026-W02", [Judged("billing", "automated-overconfidence", "breach", 0.12)])
         id, now = world.incident("billing").id, world.clock()
 
-        def press(hours: int) -> incident_actions.Outcome:
-            with Store.from_url(url, create=False) as own:
-                monitor = Monitor(
-                    world.monitor.config, world.monitor.settings, world.monitor.warehouse, own, None, world.clock
-                )
-                return incident_actions.silence(monitor, id, now + timedelta(hours=hours), f"person {hours}")
+        def act(monitor: Monitor, hours: int) -> Outcome:
+            return incident_actions.silence(monitor, id, now + timedelta(hours=hours), f"person {hours}")
 
-        with ThreadPoolExecutor(4) as pool:
-            done = list(pool.map(press, range(1, 13)))
+        done = pressed(world, url, act, range(1, 13))
         silenced = sum(each.decision.kind == "silence" for each in done)
         assert {each.decision.kind for each in done} <= {"silence", "nothing"}
         thread = world.monitor.store.thread(str(world.incident("billing").root))

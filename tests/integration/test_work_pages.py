@@ -21,7 +21,7 @@ from monitor.operations.change_switch import change_switch
 from monitor.run import run_window
 from monitor.service.tokens import TokensFile
 from tests.fakes.in_process import ServiceClient, in_process
-from tests.fakes.world import CONFIG, WEEKS, World, pinned_world
+from tests.fakes.world import CONFIG, WEEKS, World, acted_world, pinned_world
 
 HOSTILE = "=1+1</td><script>alert(1)</script>"
 SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
@@ -34,18 +34,7 @@ TOKENS = {"reader": {"read"}, "stopper": {"disable"}, "starter": {"enable"}}
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Three weeks, the last two of which act: ann turned two labels on after the first, a run "slipping" off."""
-    made = pinned_world(tmp_path_factory.mktemp("world"), config=COSTS)
-    clock = [NOW]
-    with made.opened(lambda: clock[0]) as monitor:
-        zone = monitor.config.zone
-        for place, name in enumerate(WEEKS[9:12]):
-            window = week(name, zone)
-            clock[0] = window.end + timedelta(hours=7)
-            run_window(monitor, window, act="auto" if place else "never")
-            if place == 0:
-                for label in ("steady", "slipping"):
-                    change_switch(monitor, "tickets", label, enable=True, by="ann", reason=HOSTILE)
-    return made
+    return acted_world(tmp_path_factory.mktemp("world"), config=COSTS, reason=HOSTILE)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -180,63 +179,34 @@ def test_scores_crowded_within_a_few_cells_have_the_separation_and_the_correlati
     assert spread.se == pytest.approx(math.sqrt(1 / len(hits) + 1 / len(misses)), rel=0.15)
 
 
-@dataclass(frozen=True, slots=True)
-class BrierParts:
-    """The parts of a Brier score over bins: reliability - resolution + uncertainty + ``within`` is the score.
-
-    ``reliability`` is what recalibration could gain, ``resolution`` how far the bins differ, ``uncertainty`` that of
-    the outcomes alone, and ``within`` the rest, from scores that differ inside a bin (0 if none do).
-    """
-
-    reliability: float
-    resolution: float
-    uncertainty: float
-    within: float
-
-    @property
-    def brier(self) -> float:
-        """The Brier score that the parts add up to."""
-        return self.reliability - self.resolution + self.uncertainty + self.within
-
-
-def brier_parts(counts: Counts, edges: Sequence[int]) -> BrierParts | None:
-    """Murphy's (1973) parts of the Brier score over bins with these upper edges; None without rows.
+def brier_parts(counts: Counts, edges: Sequence[int]) -> tuple[float, float, float, float]:
+    """Murphy's (1973) parts of the Brier score over bins with these upper edges.
 
     With c_m, y_m and w_m of a bin: reliability = sum w_m / W (c_m - y_m)^2, resolution = sum w_m / W (y_m - ybar)^2,
     uncertainty = ybar (1 - ybar); the rest within bins is their variance of scores minus twice their covariance of
     score and outcome (Stephenson, Coelho & Jolliffe 2008).
-
     """
-    total = float(counts.w.sum())
-    if total <= 0:
-        return None
-    bins = bin_counts(counts, edges)
-    between = float((bins.w * bins.score * (bins.score - 2 * bins.rate)).sum())
-    rest = float((counts.ws2 - 2 * counts.wsy).sum()) - between
+    bins, total = bin_counts(counts, edges), float(counts.w.sum())
     rate = float(counts.wy.sum()) / total
-    gap, apart = (bins.score - bins.rate) ** 2, (bins.rate - rate) ** 2
-    return BrierParts(
-        reliability=float((bins.w * gap).sum()) / total,
-        resolution=float((bins.w * apart).sum()) / total,
-        uncertainty=rate * (1 - rate),
-        within=rest / total,
-    )
+    reliability = float((bins.w * (bins.score - bins.rate) ** 2).sum()) / total
+    resolution = float((bins.w * (bins.rate - rate) ** 2).sum()) / total
+    between = float((bins.w * bins.score * (bins.score - 2 * bins.rate)).sum())
+    within = (float((counts.ws2 - 2 * counts.wsy).sum()) - between) / total
+    return reliability, resolution, rate * (1 - rate), within
 
 
 @given(table=tables(), bins=st.integers(1, 12))
 def test_the_parts_of_the_brier_score_add_up_to_it(table: Table, bins: int) -> None:
     counts = counted(table)
     for edges in (equal_frequency_edges(counts, bins), equal_width_edges(bins), tuple(range(1, CELLS + 1))):
-        parts = brier_parts(counts, edges)
-        assert parts is not None
-        assert parts.brier == pytest.approx(brier(counts), abs=1e-12)
+        reliability, resolution, uncertainty, within = brier_parts(counts, edges)
+        assert reliability - resolution + uncertainty + within == pytest.approx(brier(counts), abs=1e-12)
         table_of_bins = bin_counts(counts, edges)
-        same(point("brier_reliability", table_of_bins), parts.reliability)
-        same(point("brier_resolution", table_of_bins), parts.resolution)
-        same(point("brier_uncertainty", counts), parts.uncertainty)
-        assert parts.resolution <= parts.uncertainty + 1e-12
-    assert parts is not None
-    assert parts.within == pytest.approx(0, abs=1e-12)  # a bin a cell: scores are constant in each
+        same(point("brier_reliability", table_of_bins), reliability)
+        same(point("brier_resolution", table_of_bins), resolution)
+        same(point("brier_uncertainty", counts), uncertainty)
+        assert resolution <= uncertainty + 1e-12
+    assert within == pytest.approx(0, abs=1e-12)  # a bin a cell: scores are constant in each
 
 
 @given(table=tables(), weight=st.sampled_from([1.0, 5.0, 0.2]))

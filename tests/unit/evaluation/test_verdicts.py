@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from monitor.config.model import Rule
 from monitor.core.records import Comparison, Outcome, Reason, Subject, Window
@@ -151,41 +149,3 @@ def test_the_id_depends_on_everything_the_verdict_depends_on_and_on_nothing_else
     ids = {id_of(), id_of(label="other"), id_of(data_digest="e"), id_of(baseline_version=2), id_of(revision="s")}
     assert len(ids) == 5
     assert id_of() == id_of()
-
-
-@given(
-    st.lists(
-        st.builds(
-            evidence,
-            p_value=st.floats(0, 1),
-            beyond=st.booleans(),
-            adequate=st.booleans(),
-            streak=st.booleans(),
-            p_rate=st.none() | st.floats(0, 1),
-            problem=st.none() | st.sampled_from([Reason.NO_BASELINE, Reason.NO_ROWS, Reason.SCORES_MOVED]),
-        ),
-        min_size=1,
-        max_size=20,
-    ),
-    st.sampled_from([RISE, ABOVE, BELOW, KS]),
-)
-def test_a_verdict_never_contradicts_itself(family: list[Comparison], rule: Rule) -> None:
-    for found, verdict in zip(family, decide(rule, family, rate=RATE, decision_rules=3, revision="r"), strict=True):
-        if verdict.outcome == "breach":
-            assert found.beyond
-            assert verdict.p_adjusted is not None
-            assert verdict.p_adjusted < RATE
-        if verdict.outcome == "not_evaluated":
-            assert verdict.reason in (found.problem, Reason.TOO_FEW_ROWS)
-            assert verdict.actions == ()
-        if verdict.reason is Reason.WITHIN_THRESHOLD:
-            assert not found.beyond
-        if verdict.outcome == "ok":
-            assert found.adequate
-            assert verdict.reason is Reason.WITHIN_THRESHOLD
-        if verdict.outcome == "unconfirmed":
-            assert found.beyond
-            assert found.adequate
-            assert verdict.actions == ()
-            incomplete, unsure = Reason.STREAK_INCOMPLETE, Reason.NOT_SIGNIFICANT_IN_FAMILY
-            assert verdict.reason is (unsure if found.streak else incomplete)
