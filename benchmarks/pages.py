@@ -48,9 +48,9 @@ from monitor.core.records import (
 )
 from monitor.core.verdict_detail import VerdictDetail
 from monitor.history import tables
+from monitor.history.connect import row_of
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
-from monitor.history.switches import event_row
 from monitor.metrics.registry import METRICS
 from monitor.service.backend import Service
 from monitor.service.pages.base import PageRequest
@@ -244,7 +244,7 @@ def _switching(folder: Path, past: Sequence[Window], names: Sequence[str]) -> No
             reason = "automated-overconfidence: above_threshold" if off else "within the threshold"
             event = SwitchEvent(f"weekly:{window.name}", SOURCE, name, at, kind, before, after, "weekly run", reason,
                                 lease_until=lease)  # fmt: skip
-            rows.append(event_row(event))
+            rows.append(row_of(tables.switch_events, event))
             if off:
                 break
     engine = sa.create_engine(f"sqlite:///{folder}/history.sqlite")

@@ -31,13 +31,13 @@ from monitor.history.connect import (
     is_added,
     one_at_a_time,
     open_engine,
+    row_of,
     store_url,
 )
 from monitor.history.errors import HistoryDamaged, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, write_marker
 from monitor.history.reader import REVISION
-from monitor.history.rights import explained, missing_grant
-from monitor.history.switches import event_row, gate_events
+from monitor.history.switches import gate_events
 
 CHUNK = 2_000
 _NUMBERED = (("switch_events", "id"), ("publications", "sequence"))
@@ -246,7 +246,7 @@ def _gate_events(address: URL) -> list[Row]:
     engine = open_engine(address)
     try:
         with for_reading(engine).begin() as connection:
-            return [event_row(each) for each in gate_events(connection)]
+            return [row_of(tables.switch_events, each) for each in gate_events(connection)]
     except (SQLAlchemyError, sqlite3.Error, ValueError):
         return []
     finally:
@@ -331,7 +331,10 @@ def _engines(source: URL, target: URL) -> Iterator[tuple[Engine, Engine]]:
     source_engine, target_engine = open_engine(source), open_engine(target)
     served = source_engine if source_engine.dialect.name == "postgresql" else target_engine
     try:
-        with _without_statements(database_file(target) or database_file(source)), explained(served, missing_grant):
+        with (
+            _without_statements(database_file(target) or database_file(source)),
+            schema.explained(served, schema.missing_grant),
+        ):
             yield source_engine, target_engine
     finally:
         source_engine.dispose()

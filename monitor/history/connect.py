@@ -40,7 +40,7 @@ from sqlalchemy.exc import ArgumentError
 from monitor.core.records import Subject, Window
 from monitor.core.sessions import use_iso_dates
 from monitor.core.windows import LENGTH
-from monitor.history.errors import Ambiguous, NotFound, WrongStoreAddress
+from monitor.history.errors import Ambiguous, LostRace, NotFound, WrongStoreAddress
 from monitor.history.values import ANY, LabelFilter, plain
 
 BUSY_TIMEOUT_MS = 30_000
@@ -191,17 +191,24 @@ def _inserts_missing(dialect: str) -> type[Insert]:
     return type("InsertMissing", (module.Insert,), {"inherit_cache": True, "_post_values_clause": do_nothing()})
 
 
-def row_of(table: Table, record: object, **stored: Any) -> Row:
+def row_of(table: Table, record: Any, **stored: Any) -> Row:
     """The row of a record: each column gets the field of its name, or its value in ``stored``.
 
     A number that the database generates is left out.
     """
+    if hasattr(record, "subject"):
+        stored = about(record.window, record.subject) | stored
     return {name: stored[name] if name in stored else getattr(record, name) for name in _given(table)}
 
 
+@cache
+def _given(table: Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.columns if column.autoincrement is not True)
+
+
 def about(window: Window, subject: Subject) -> Row:
-    """The columns that say which window and label a row is about."""
-    return at_window(window) | {"source": subject.source, "label": subject.label}
+    """The columns that say which window and subject a row is about."""
+    return at_window(window) | {"source": subject.source, "label": subject.label, "segment": subject.segment}
 
 
 def at_window(window: Window) -> Row:
@@ -210,21 +217,29 @@ def at_window(window: Window) -> Row:
     return at | {"window_name": window.name}
 
 
+def record_of(kind: type[R], row: Mapping[str, Any] | RowMapping, **given: Any) -> R:
+    """The record of a row: each field gets the column of its name, or its value in ``given``; others their default."""
+    names = _fields(kind)  # type: ignore[arg-type]  # a class is hashable
+    if "subject" in names:
+        subject = Subject(row["source"], row["label"], row.get("segment"))
+        given = {"subject": subject, "window": window_of(row), **given}
+    return kind(**{name: value for name, value in row.items() if name in names} | given)
+
+
+@cache
+def _fields(kind: type) -> frozenset[str]:
+    return frozenset(field.name for field in fields(kind))
+
+
 def window_of(row: Mapping[str, Any] | RowMapping) -> Window:
     """The window that a row is about; if its ``window_end`` is None (no run is stored), it has the usual length."""
     start: datetime = row["window_start"]
     return Window(start, row["window_end"] or start + LENGTH[row["schedule"]], row["window_name"], row["schedule"])
 
 
-def record_of(kind: type[R], row: Mapping[str, Any] | RowMapping, **given: Any) -> R:
-    """The record of a row: each field gets the column of its name, or its value in ``given``; others their default."""
-    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
-    return kind(**{name: value for name, value in row.items() if name in names} | given)
-
-
-@cache
-def _given(table: Table) -> tuple[str, ...]:
-    return tuple(column.name for column in table.columns if column.autoincrement is not True)
+def records(connection: Connection, kind: type[R], statement: Executable) -> list[R]:
+    """The records of the rows of a statement."""
+    return [record_of(kind, row) for row in connection.execute(statement).mappings()]
 
 
 def filtered(statement: Select[Any], table: Table, label: LabelFilter = ANY, **equals: Any) -> Select[Any]:
@@ -234,22 +249,21 @@ def filtered(statement: Select[Any], table: Table, label: LabelFilter = ANY, **e
     return statement.where(*(table.c[name] == value for name, value in values.items()))
 
 
-def put_version(connection: Connection, table: Table, row: Row) -> bool:
-    """Write a row if the version before its own is still stored (version 1: if no row is). Returns whether it was."""
-    if row["version"] == 1:
-        return is_added(connection, table, row)
-    return connection.execute(_update_version(table), _by_version(table, row)).rowcount == 1
-
-
 def put_versions(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    """Write rows that are stored with the version before their own, as the caller has seen under a lock."""
-    if rows:
-        connection.execute(_update_version(table), [_by_version(table, row) for row in rows])
+    """Write rows, each if the version before its own is still stored (version 1: if no row is).
 
-
-def _by_version(table: Table, row: Row) -> Row:
-    keys = {f"key_{column.name}": row[column.name] for column in table.primary_key}
-    return {**row, **keys, "version_before": row["version"] - 1}
+    Raises :class:`LostRace` if one is not. Changed rows come before new ones, for which they may make room.
+    """
+    new = [row for row in rows if row["version"] == 1]
+    keys = [column.name for column in table.primary_key]
+    changed = [
+        row | {f"key_{key}": row[key] for key in keys} | {"version_before": row["version"] - 1}
+        for row in rows
+        if row["version"] > 1
+    ]
+    parts = ((_update_version(table), changed), (insert_missing(connection, table), new))
+    if sum(connection.execute(statement, part).rowcount for statement, part in parts if part) != len(rows):
+        raise LostRace
 
 
 @cache

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, and_, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, exists, func, or_, select, update
 
 from monitor.core.records import Delivery, DeliveryState
-from monitor.history.connect import Row, add_missing, one_at_a_time, row_of
+from monitor.history.connect import Row, add_missing, one_at_a_time, records, row_of
 from monitor.history.tables import deliveries as table
 
 _UNSENT = ("pending", "failed")
@@ -33,12 +33,13 @@ def add(connection: Connection, delivery: Delivery) -> None:
 
 def add_deliveries(connection: Connection, deliveries: Sequence[Delivery]) -> None:
     """Add the deliveries that are not stored yet."""
-    add_missing(connection, table, [_delivery_row(delivery) for delivery in deliveries])
+    rows = [row_of(table, each, next_attempt_at=each.next_attempt_at or each.created_at) for each in deliveries]
+    add_missing(connection, table, rows)
 
 
 def deliveries(connection: Connection, states: Collection[DeliveryState] | None = None) -> list[Delivery]:
     """The deliveries in these states (None: all), by the time they were composed."""
-    return _deliveries(connection, _IN_ORDER if states is None else _IN_ORDER.where(table.c.state.in_(states)))
+    return records(connection, Delivery, _IN_ORDER if states is None else _IN_ORDER.where(table.c.state.in_(states)))
 
 
 _IN_ORDER = select(table).order_by(table.c.created_at, table.c.id)
@@ -47,7 +48,7 @@ _IN_ORDER = select(table).order_by(table.c.created_at, table.c.id)
 def undelivered(connection: Connection, since: datetime) -> list[Delivery]:
     """The deliveries that wait or are being sent, and those composed since then that were given up."""
     given_up = and_(table.c.state.in_(["dead", "not_sent"]), table.c.created_at >= since)
-    return _deliveries(connection, _IN_ORDER.where(or_(table.c.state.in_([*_UNSENT, "sending"]), given_up)))
+    return records(connection, Delivery, _IN_ORDER.where(or_(table.c.state.in_([*_UNSENT, "sending"]), given_up)))
 
 
 def sent_between(connection: Connection) -> tuple[datetime, datetime] | None:
@@ -204,12 +205,3 @@ def settle(
     outcome |= {name: value for name, value in place.items() if value is not None}
     held = (table.c.id == delivery, table.c.state == "sending", table.c.claimed_by == worker)
     return connection.execute(update(table).where(*held).values(outcome)).rowcount == 1
-
-
-def _deliveries(connection: Connection, statement: Select[Any]) -> list[Delivery]:
-    return [Delivery(**row) for row in connection.execute(statement).mappings()]
-
-
-def _delivery_row(delivery: Delivery) -> Row:
-    due = delivery.next_attempt_at or delivery.created_at
-    return row_of(table, delivery, next_attempt_at=due)

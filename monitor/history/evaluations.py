@@ -1,8 +1,9 @@
-"""Evaluations in the history: the runs, and the estimates, verdicts and shift tests of each window."""
+"""Evaluations in the history: runs, estimates, verdicts and shift tests of each window, and notes of the flows."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
@@ -26,26 +27,26 @@ from monitor.core.records import (
     SCHEDULES,
     Estimate,
     Interval,
+    Note,
     Outcome,
     Reason,
     Schedule,
     ShiftResult,
-    Subject,
     Verdict,
     Where,
     Window,
 )
 from monitor.core.windows import run_command
-from monitor.history import notes, tables
+from monitor.history import tables
 from monitor.history.connect import (
     Row,
-    about,
     add_missing,
     at_window,
     filtered,
     one_at_a_time,
     put,
     record_of,
+    records,
     row_by_id,
     row_of,
     window_of,
@@ -93,7 +94,7 @@ def finish_run(
             f"run the window again (`{run_command(window.schedule, window.name)}`)"
         )
     if drops:
-        notes.settle(connection, drops, sources)
+        _settle_note(connection, drops, sources)
 
 
 def _is_window(table: Table, window: Window) -> ColumnElement[bool]:
@@ -327,7 +328,8 @@ def estimates(
     if not segments:
         statement = statement.where(table.c.segment == _WHOLE)
     ordered = statement.order_by(table.c.window_start, *table.primary_key)
-    return [_estimate(row) for row in connection.execute(ordered).mappings()]
+    found = connection.execute(ordered).mappings()
+    return [record_of(Estimate, row, where=row["population"], interval=record_of(Interval, row)) for row in found]
 
 
 class GridNumber(NamedTuple):
@@ -386,7 +388,7 @@ def shifts(
     table = tables.shifts
     equals = {"schedule": schedule, "window_start": window_start, "source": source}
     ordered = _filtered(_with_window_end(table), table, equals).order_by(table.c.window_start, *table.primary_key)
-    return [_shift(row) for row in connection.execute(ordered).mappings()]
+    return records(connection, ShiftResult, ordered)
 
 
 def rule_outcomes(connection: Connection, since: datetime) -> list[tuple[str, str, str, int]]:
@@ -440,41 +442,43 @@ def _with_window_end(table: Table) -> Select[Any]:
 def _estimate_row(estimate: Estimate) -> Row:
     interval = {name: getattr(estimate.interval, name) for name in ("value", "plug_in", "low", "high")}
     converted = {"n": int(estimate.n), "positives": number(estimate.positives) or 0.0}
-    segment = {"segment": estimate.subject.segment, "population": estimate.where}
-    columns = about(estimate.window, estimate.subject) | segment | interval | converted
-    return row_of(tables.estimates, estimate, **columns, detail=estimate.detail or None)
-
-
-def _estimate(row: RowMapping) -> Estimate:
-    """The estimate of a row; if its ``window_end`` is None, the window has the usual length."""
-    return record_of(
-        Estimate,
-        row,
-        subject=Subject(row["source"], row["label"], row["segment"]),
-        window=window_of(row),
-        where=row["population"],
-        interval=record_of(Interval, row),
-        detail=row["detail"] or {},
-    )
+    return row_of(tables.estimates, estimate, population=estimate.where, **interval, **converted)
 
 
 def _shift_row(shift: ShiftResult) -> Row:
-    converted = {"n": int(shift.n), "n_baseline": int(shift.n_baseline), "detail": shift.detail or None}
-    return row_of(tables.shifts, shift, **about(shift.window, shift.subject), **converted)
-
-
-def _shift(row: RowMapping) -> ShiftResult:
-    subject = Subject(row["source"], row["label"])
-    return record_of(ShiftResult, row, subject=subject, window=window_of(row), detail=row["detail"] or {})
+    return row_of(tables.shifts, shift, n=int(shift.n), n_baseline=int(shift.n_baseline))
 
 
 def _verdict_row(verdict: Verdict, now: datetime) -> Row:
     converted = {"n": int(verdict.n), "windows": int(verdict.windows), "reason": verdict.reason.value}
-    stored = {"population": verdict.where, "condition": verdict.detail.get("condition")}
-    columns = about(verdict.window, verdict.subject) | converted | stored
-    return row_of(tables.verdicts, verdict, **columns, stored_at=now, current=True)
+    stored = {"population": verdict.where, "condition": verdict.detail.get("condition"), "stored_at": now}
+    return row_of(tables.verdicts, verdict, **converted, **stored, current=True)
 
 
 def _verdict(row: RowMapping) -> Verdict:
-    decision = {"where": row["population"], "reason": Reason(row["reason"]), "actions": tuple(row["actions"])}
-    return record_of(Verdict, row, subject=Subject(row["source"], row["label"]), window=window_of(row), **decision)
+    return record_of(Verdict, row, where=row["population"], reason=Reason(row["reason"]))
+
+
+def put_note(connection: Connection, note: Note) -> None:
+    """Write a note. It replaces the one with the same key."""
+    put(connection, tables.notes, row_of(tables.notes, note))
+
+
+def _settle_note(connection: Connection, key: str, sources: Collection[str]) -> None:
+    """A note is about these sources no more, and is deleted where none is left, or it never named any."""
+    note = notes(connection).get(key)
+    left = [] if note is None else sorted(set(note.detail.get("sources", ())) - set(sources))
+    if note is not None and left:
+        put_note(connection, replace(note, detail={**note.detail, "sources": left}))
+    else:
+        drop_note(connection, key)
+
+
+def drop_note(connection: Connection, key: str) -> None:
+    """Delete a note, if it exists."""
+    connection.execute(delete(tables.notes).where(tables.notes.c.key == key))
+
+
+def notes(connection: Connection) -> dict[str, Note]:
+    """Key -> note."""
+    return {note.key: note for note in records(connection, Note, select(tables.notes))}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Select, and_, func, or_, select
+from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from monitor.core.records import (
     MESSAGE_DELETED,
@@ -18,7 +18,16 @@ from monitor.core.records import (
     Operation,
 )
 from monitor.history import tables
-from monitor.history.connect import Row, add_missing, filtered, one_at_a_time, put_version, record_of, row_by_id, row_of
+from monitor.history.connect import (
+    add_missing,
+    filtered,
+    one_at_a_time,
+    put_versions,
+    record_of,
+    records,
+    row_by_id,
+    row_of,
+)
 from monitor.history.delivery_rows import add_deliveries
 from monitor.history.errors import LostRace
 from monitor.history.tables import deliveries as _messages
@@ -26,7 +35,6 @@ from monitor.history.tables import incidents as _table
 from monitor.history.values import ANY, LabelFilter
 
 _OPEN_KEY_LENGTH = 400
-_LISTS = ("rules", "labels", "further_reasons")
 _OF_MONITOR = _table.c.kind == MONITOR_KIND
 _UNRESOLVED = _table.c.open_key > ""  # not "is not null": SQLite uses its index only for this form
 _IN_ORDER = select(_table).order_by(_table.c.opened_at, _table.c.source, _table.c.label, _table.c.kind)
@@ -45,19 +53,12 @@ def apply_incidents(
     :class:`LostRace` if somebody else was first, so that the decisions are made again on what is stored now.
     """
     one_at_a_time(connection, "incidents")
-    table, opened = tables.incidents, [each for each in incidents if each.version == 1]
-    for incident in incidents:
-        if incident.version > 1 and not put_version(connection, table, _incident_row(incident)):
-            raise LostRace
-    add_missing(connection, table, [_incident_row(incident) for incident in opened])
-    for incident in opened:  # not inserted if another unresolved one has its fingerprint
-        if connection.execute(select(table.c.id).where(table.c.id == incident.id)).first() is None:
-            raise LostRace
+    rows = [row_of(_table, incident, open_key=_open_key(incident)) for incident in incidents]
+    put_versions(connection, _table, rows)
     edits = [(each.root or "", each.sequence) for each in deliveries if each.operation == "edit"]
     if any(sequence != last_edit(connection, root) + 1 for root, sequence in edits):
         raise LostRace
-    rows = [row_of(tables.incident_events, event) for event in events]
-    add_missing(connection, tables.incident_events, rows)
+    add_missing(connection, tables.incident_events, [row_of(tables.incident_events, event) for event in events])
     add_deliveries(connection, deliveries)
 
 
@@ -78,8 +79,8 @@ def compositions(connection: Connection, roots: Collection[str]) -> dict[str, De
         .scalar_subquery()
     )
     ids = select(func.coalesce(newest, post.c.id)).where(post.c.id.in_(roots))
-    found = connection.execute(select(_messages).where(_messages.c.id.in_(ids))).mappings()
-    return {row["root"] or row["id"]: Delivery(**row) for row in found}
+    found = records(connection, Delivery, select(_messages).where(_messages.c.id.in_(ids)))
+    return {each.root or each.id: each for each in found}
 
 
 def thread(connection: Connection, root: str, *, operations: Collection[Operation] | None = None) -> list[Delivery]:
@@ -89,18 +90,18 @@ def thread(connection: Connection, root: str, *, operations: Collection[Operatio
         is_follow_up = and_(is_follow_up, _messages.c.operation.in_(operations))
     statement = select(_messages).where(or_(_messages.c.id == root, is_follow_up))
     ordered = statement.order_by(_messages.c.created_at, _messages.c.sequence, _messages.c.id)
-    return [Delivery(**row) for row in connection.execute(ordered).mappings()]
+    return records(connection, Delivery, ordered)
 
 
 def message(connection: Connection, root: str) -> tuple[Delivery | None, bool]:
     """A living message as first composed (None: not stored), and whether a person has deleted it since."""
-    row = connection.execute(select(_messages).where(_messages.c.id == root)).mappings().first()
+    found = records(connection, Delivery, select(_messages).where(_messages.c.id == root))
     deleted = select(_messages.c.id).where(
         or_(_messages.c.id == root, _messages.c.root == root),
         _messages.c.state == "dead",
         _messages.c.error_code.in_(MESSAGE_DELETED),
     )
-    return (None if row is None else Delivery(**row)), connection.execute(deleted.limit(1)).first() is not None
+    return (found[0] if found else None), connection.execute(deleted.limit(1)).first() is not None
 
 
 def incidents(
@@ -118,7 +119,7 @@ def incidents(
     statement = filtered(_about(of_monitor=of_monitor), _table, label, source=source)
     if since is not None:
         statement = statement.where(or_(_table.c.opened_at >= since, _UNRESOLVED))
-    return _incidents(connection, statement)
+    return records(connection, Incident, statement)
 
 
 def unresolved(
@@ -130,7 +131,7 @@ def unresolved(
 ) -> list[Incident]:
     """The unresolved incidents of one source, or of all; ``since`` adds those that were resolved since then."""
     recent = _UNRESOLVED if since is None else or_(_UNRESOLVED, _table.c.resolved_at >= since)
-    return _incidents(connection, filtered(_about(of_monitor=of_monitor).where(recent), _table, source=source))
+    return records(connection, Incident, filtered(_about(of_monitor=of_monitor).where(recent), _table, source=source))
 
 
 def _about(*, of_monitor: bool | None) -> Select[Any]:
@@ -140,13 +141,13 @@ def _about(*, of_monitor: bool | None) -> Select[Any]:
 
 def of_messages(connection: Connection, roots: Collection[str]) -> list[Incident]:
     """The incidents that these messages are about."""
-    return _incidents(connection, _IN_ORDER.where(_table.c.root.in_(roots)))
+    return records(connection, Incident, _IN_ORDER.where(_table.c.root.in_(roots)))
 
 
 def incident(connection: Connection, prefix: str) -> Incident:
     """The incident whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
     hint = "; `calmon incidents list --all` shows them"
-    return _incident(row_by_id(connection, tables.incidents, "incident", prefix, hint))
+    return record_of(Incident, row_by_id(connection, tables.incidents, "incident", prefix, hint))
 
 
 def events(
@@ -157,11 +158,7 @@ def events(
     statement = filtered(select(table).order_by(table.c.at, table.c.key), table, incident=incident)
     if since is not None:
         statement = statement.where(table.c.at >= since)
-    return [IncidentEvent(**row) for row in connection.execute(statement).mappings()]
-
-
-def _incidents(connection: Connection, statement: Select[Any]) -> list[Incident]:
-    return [_incident(row) for row in connection.execute(statement).mappings()]
+    return records(connection, IncidentEvent, statement)
 
 
 def _open_key(incident: Incident) -> str | None:
@@ -169,11 +166,3 @@ def _open_key(incident: Incident) -> str | None:
         return None
     name = incident.fingerprint
     return name if len(name) <= _OPEN_KEY_LENGTH else hashlib.sha256(name.encode()).hexdigest()
-
-
-def _incident_row(incident: Incident) -> Row:
-    return row_of(tables.incidents, incident, open_key=_open_key(incident))
-
-
-def _incident(row: RowMapping) -> Incident:
-    return record_of(Incident, row, **{name: tuple(row[name]) for name in _LISTS})

@@ -31,7 +31,7 @@ from sqlalchemy import (
 )
 
 from monitor.core.records import SCHEDULES, Note, Schedule, Window
-from monitor.history import evaluations, notes, tables
+from monitor.history import evaluations, tables
 from monitor.history.connect import one_at_a_time
 
 FREE_AT_LEAST = 0.1
@@ -134,33 +134,33 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     if start < keep.details_from[schedule]:
         until[schedule] = max(start, until[schedule] or start)
     loose = loose_bytes(connection) + found.bytes
-    notes.put(connection, Note(PRUNED_NOTE, now, {"until": until, "loose": loose}))
+    evaluations.put_note(connection, Note(PRUNED_NOTE, now, {"until": until, "loose": loose}))
     return found
 
 
 def loose_bytes(connection: Connection) -> int:
     """The approximate number of bytes removed since the file of the history was last rewritten."""
-    note = notes.read(connection).get(PRUNED_NOTE)
+    note = evaluations.notes(connection).get(PRUNED_NOTE)
     return 0 if note is None else int(note.detail["loose"])
 
 
 def note_shrunk(connection: Connection) -> None:
     """Store that the file was rewritten, so that no removed bytes are left in it."""
-    note = notes.read(connection).get(PRUNED_NOTE)
+    note = evaluations.notes(connection).get(PRUNED_NOTE)
     if note is not None:
-        notes.put(connection, Note(note.key, note.at, {**note.detail, "loose": 0}))
+        evaluations.put_note(connection, Note(note.key, note.at, {**note.detail, "loose": 0}))
 
 
 def removed_until(connection: Connection, schedule: Schedule) -> datetime | None:
     """The start of the newest window whose details (not only counts) were removed; None if none were."""
-    note = notes.read(connection).get(PRUNED_NOTE)
+    note = evaluations.notes(connection).get(PRUNED_NOTE)
     until = None if note is None else note.detail["until"][schedule]
     return None if until is None else datetime.fromisoformat(until)
 
 
 def is_removed(connection: Connection, window: Window) -> bool:
     """Whether details of a window were removed, and a source of it was not evaluated again since."""
-    note, until = notes.read(connection).get(PRUNED_NOTE), removed_until(connection, window.schedule)
+    note, until = evaluations.notes(connection).get(PRUNED_NOTE), removed_until(connection, window.schedule)
     if note is None or until is None or window.start > until:
         return False
     ends = [run["finished_at"] for run in evaluations.runs_of(connection, window).values()]

@@ -29,7 +29,8 @@ from monitor.history.marker import marker_file, read_marker
 
 REVISION = "0001"
 """The revision of the newest migration. A test compares them, since Alembic takes too long to import."""
-REVISION_TABLE = "calmon_revision"
+VERSION_TABLE = "calmon_revision"
+"""Not Alembic's default name: a Prefect server in the same database has a table of that name."""
 BUSY_SHARE = 0.8  # of the time limit: SQLite gives up on a lock before it, with an error of its own
 
 
@@ -171,9 +172,9 @@ class SwitchReader:
 
 
 def _refuse_other_revision(connection: Connection) -> None:
-    if not inspect(connection).has_table(REVISION_TABLE):
+    if not inspect(connection).has_table(VERSION_TABLE):
         raise StoreMissing("there are no tables of a history in this database")
-    found = connection.scalar(text(f"SELECT version_num FROM {REVISION_TABLE}"))
+    found = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))
     if found != REVISION:
         raise SchemaOutdated(f"the history is at schema revision {found}, this gate reads {REVISION}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,12 @@ from monitor.core.records import (
     RejectedRows,
     RejectReason,
     Schedule,
-    WeekSpread,
     Window,
 )
 from monitor.core.rejection_records import Rejections, as_json, from_json
 from monitor.core.source_settings import Settings
 from monitor.history import past_promises, tables
-from monitor.history.connect import Row, filtered, one_at_a_time, put, record_of, row_of
+from monitor.history.connect import Row, filtered, one_at_a_time, put, record_of, records, row_of
 from monitor.history.errors import VersionClash
 from monitor.history.values import ANY, LabelFilter
 
@@ -198,8 +197,7 @@ def quality(
     """The rejected rows of one window, by source and reason."""
     table = tables.quality
     statement = filtered(select(table), table, schedule=schedule, window_start=window_start, source=source)
-    rows = connection.execute(statement.order_by(table.c.source, table.c.reason)).mappings()
-    return [record_of(RejectedRows, row, examples=tuple(row["examples"])) for row in rows]
+    return records(connection, RejectedRows, statement.order_by(table.c.source, table.c.reason))
 
 
 def rejected_by_reason(connection: Connection, since: datetime, until: datetime) -> list[Row]:
@@ -310,9 +308,7 @@ def baseline_row(baseline: Baseline) -> Row:
 
     cells = {"rows": counts.rows, "edges": baseline.edges, "data": counts_file.to_bytes({(): counts})}
     parts = None if baseline.segments is None else counts_file.to_bytes(baseline.segments)
-    weeks = {name: astuple(spread) for name, spread in baseline.weeks.items()}
-    stored = {"segment_data": parts, "weeks": weeks}
-    return row_of(tables.baselines, baseline, **cells, **stored)
+    return row_of(tables.baselines, baseline, **cells, segment_data=parts)
 
 
 def baselines(
@@ -365,11 +361,4 @@ def _baseline(row: RowMapping) -> Baseline:
     from monitor.core.baseline import Baseline  # noqa: PLC0415 - as above
     from monitor.history import counts_file  # noqa: PLC0415 - as above
 
-    return record_of(
-        Baseline,
-        row,
-        counts=counts_file.from_bytes(row["data"])[()],
-        edges={where: tuple(edges) for where, edges in row["edges"].items()},
-        segments=None,
-        weeks={name: WeekSpread(*numbers) for name, numbers in row["weeks"].items()},
-    )
+    return record_of(Baseline, row, counts=counts_file.from_bytes(row["data"])[()], segments=None)

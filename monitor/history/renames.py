@@ -10,7 +10,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import IntegrityError
 
 from monitor.core.records import Delivery, Incident, IncidentEvent, RuleEvidence, SwitchEvent, SwitchState
-from monitor.history import evidence_rows, incident_rows, readings, tables
+from monitor.history import incident_rows, readings, tables
 from monitor.history import switches as switch_rows
 from monitor.history.errors import LostRace, VersionClash
 
@@ -38,8 +38,8 @@ class Renaming:
 
 def apply(connection: Connection, renaming: Renaming) -> None:
     """Store it. Raises :class:`LostRace` if anything of it is no longer as it was read."""
-    evidence_rows.refuse_other(connection, renaming.source, renaming.old, renaming.seen)
-    evidence_rows.save(connection, renaming.source, renaming.evidence)
+    switch_rows.refuse_other_evidence(connection, renaming.source, renaming.old, renaming.seen)
+    switch_rows.save_evidence(connection, renaming.source, renaming.evidence)
     for before, after, event in sorted(renaming.switches, key=lambda change: change[0].label or ""):
         switch_rows.apply(connection, before, after, event)
     try:

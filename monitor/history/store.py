@@ -27,22 +27,18 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, StatementError
 from monitor.core.records import Delivery, Identity, Recorded, RuleEvidence, SwitchEvent, SwitchState, Window
 from monitor.core.redaction import shown_address
 from monitor.history import (
-    annotation_rows,
-    audit_rows,
     delivery_rows,
     diagnosis_rows,
     evaluations,
-    evidence_rows,
     identity,
     incident_rows,
     prune,
     readings,
     renames,
-    restatements,
     schema,
     tables,
+    truth_rows,
 )
-from monitor.history import notes as note_rows
 from monitor.history import past_promises as past_promise_rows
 from monitor.history import switches as switch_rows
 from monitor.history import thresholds as threshold_rows
@@ -52,7 +48,6 @@ from monitor.history.errors import HistoryDamaged, HistoryLost, LostRace, StoreM
 from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
 from monitor.history.reader import StoredSwitches, stored_switches
 from monitor.history.readings import StoredReading
-from monitor.history.rights import explained, missing_grant, only_reads
 from monitor.history.switches import Applied
 from monitor.history.thresholds import Publication, Publisher, Thresholds
 
@@ -212,7 +207,7 @@ class Store:
         replica.
         """
         try:
-            with explained(engine, missing_grant), engine.begin() as connection:
+            with schema.explained(engine, schema.missing_grant), engine.begin() as connection:
                 if self._is_checked:
                     if writes:
                         schema.keep_unchanged(connection)
@@ -252,7 +247,7 @@ class Store:
     def only_reads(self) -> str | None:
         """Which rights this role lacks to write; None if it has them."""
         with self._read() as connection:
-            return only_reads(connection)
+            return schema.only_reads(connection)
 
     def now(self) -> datetime | None:
         """The time by the clock of the database server; None for SQLite, which has only this machine's clock."""
@@ -327,8 +322,8 @@ class Store:
 
     # Late truths
 
-    save_maturities = _writing(restatements.save_maturities)
-    maturities = _reading(restatements.maturities)
+    save_maturities = _writing(truth_rows.save_maturities)
+    maturities = _reading(truth_rows.maturities)
 
     # Readings and baselines
 
@@ -444,8 +439,8 @@ class Store:
             write_marker(self._marker, found)
         return done
 
-    evidence = _reading(evidence_rows.read)
-    save_evidence = _claiming(evidence_rows.save)
+    evidence = _reading(switch_rows.evidence)
+    save_evidence = _claiming(switch_rows.save_evidence)
 
     # Diagnoses
 
@@ -491,24 +486,24 @@ class Store:
 
     publications = _reading(threshold_rows.publications)
     thresholds = _reading(threshold_rows.read)
-    put_note = _writing(note_rows.put)
-    drop_note = _writing(note_rows.drop)
-    notes = _reading(note_rows.read)
+    put_note = _writing(evaluations.put_note)
+    drop_note = _writing(evaluations.drop_note)
+    notes = _reading(evaluations.notes)
 
     # Annotations and the timeline
 
-    add_annotation = _writing(annotation_rows.add)
-    remove_annotation = _writing(annotation_rows.remove)
-    annotations = _reading(annotation_rows.read)
-    annotation = _reading(annotation_rows.one)
+    add_annotation = _writing(timeline_rows.annotate)
+    remove_annotation = _writing(timeline_rows.remove_annotation)
+    annotations = _reading(timeline_rows.notes_of_people)
+    annotation = _reading(timeline_rows.annotation)
     timeline = _reading(timeline_rows.events)
 
     # Audits
 
-    keep_drawn = _writing(audit_rows.keep_drawn)
-    save_found = _writing(audit_rows.save_found)
-    audited = _reading(audit_rows.read)
-    newly_decided = _reading(audit_rows.newly_decided)
+    keep_drawn = _writing(truth_rows.keep_drawn)
+    save_found = _writing(truth_rows.save_found)
+    audited = _reading(truth_rows.audited)
+    newly_decided = _reading(truth_rows.newly_decided)
 
     # Many windows at once, for the pages of the dashboard
 

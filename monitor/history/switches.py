@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from sqlalchemy import Connection, RowMapping, func, or_, select
+from sqlalchemy import Connection, func, or_, select
 
 from monitor.core.records import (
     EVERY_SOURCE,
     GATES_CLOSED,
     GATES_CONFIRMED,
-    KeptScores,
     RuleEvidence,
-    SegmentSwitch,
     SwitchEvent,
     SwitchState,
 )
-from monitor.history import evidence_rows, tables
-from monitor.history.connect import Row, filtered, is_added, one_at_a_time, put_version, row_of
+from monitor.history import tables
+from monitor.history.connect import filtered, is_added, one_at_a_time, put_versions, records, row_of
 from monitor.history.errors import LostRace
 from monitor.history.values import ANY, LabelFilter, label_key
 
@@ -34,15 +31,14 @@ Applied: TypeAlias = Literal["applied", "already", "conflict"]
 def switches(connection: Connection) -> list[SwitchState]:
     """Every switch that was ever set, by source and label."""
     statement = select(tables.switches).order_by(tables.switches.c.source, tables.switches.c.label)
-    return [_state(row) for row in connection.execute(statement).mappings()]
+    return records(connection, SwitchState, statement)
 
 
 def switch(connection: Connection, source: str, label: str | None) -> SwitchState:
     """One switch. If it is not stored: never set, version 0."""
     table = tables.switches
     is_switch = (table.c.source == source, table.c.label == label)
-    row = connection.execute(select(table).where(*is_switch)).mappings().first()
-    return SwitchState(source, label) if row is None else _state(row)
+    return next(iter(records(connection, SwitchState, select(table).where(*is_switch))), SwitchState(source, label))
 
 
 def events(
@@ -66,7 +62,7 @@ def events(
         before = filtered(select(func.max(table.c.id)), table, label, source=source)
         last = before.where(table.c.at <= since).group_by(*sort)
         statement = statement.where(or_(table.c.at > since, table.c.id.in_(last)))
-    return [_event(row) for row in connection.execute(statement.order_by(table.c.id)).mappings()]
+    return records(connection, SwitchEvent, statement.order_by(table.c.id))
 
 
 def changes(
@@ -82,7 +78,7 @@ def changes(
         conditions.append(table.c.source.in_([source, EVERY_SOURCE]))
     if label is not ANY:
         conditions.append(or_(table.c.label == label, table.c.source == EVERY_SOURCE))
-    return [_event(row) for row in connection.execute(select(table).where(*conditions).order_by(table.c.id)).mappings()]
+    return records(connection, SwitchEvent, select(table).where(*conditions).order_by(table.c.id))
 
 
 def first_on(connection: Connection, source: str) -> dict[str | None, datetime]:
@@ -102,14 +98,14 @@ def note_gates(connection: Connection, kind: str, epoch: int, *, at: datetime, b
     is_closed = kind == GATES_CLOSED
     states = ("open", "closed") if is_closed else ("closed", "open")
     event = SwitchEvent(f"history:{epoch}:{kind}", EVERY_SOURCE, None, at, kind, *states, actor=by, reason=why)
-    is_added(connection, tables.switch_events, event_row(event))
+    is_added(connection, tables.switch_events, row_of(tables.switch_events, event))
 
 
 def events_of(connection: Connection, beginning: str) -> list[SwitchEvent]:
     """The events whose key begins with ``beginning``, in order."""
     table = tables.switch_events
     statement = select(table).where(table.c.key.startswith(beginning, autoescape=True)).order_by(table.c.id)
-    return [_event(row) for row in connection.execute(statement).mappings()]
+    return records(connection, SwitchEvent, statement)
 
 
 def apply(
@@ -128,58 +124,49 @@ def apply(
     decision: if it is no longer stored, that is a lost race too.
     """
     if evidence is not None:  # first, so that all callers take the locks in the same order
-        evidence_rows.refuse_other(connection, before.source, before.label, evidence)
+        refuse_other_evidence(connection, before.source, before.label, evidence)
     if once is not None:
         one_at_a_time(connection, once)  # else two requests with one key could change two labels
         if events_of(connection, once):
             return "already"
     # before the event gets its id, so that the ids of a switch's events are in the order of their validity
     one_at_a_time(connection, f"switch {before.source} {label_key(before.label)}")
-    if event is not None and not is_added(connection, tables.switch_events, event_row(event)):
+    if event is not None and not is_added(connection, tables.switch_events, row_of(tables.switch_events, event)):
         return "already"
     if after == before:
         if switch(connection, before.source, before.label).version != before.version:
             raise LostRace
         return "applied"
-    changed = {
-        "version": before.version + 1,
-        "segments": _segment_rows(after.segments),
-        "kept": None if after.kept is None else asdict(after.kept),
-    }
-    if not put_version(connection, tables.switches, row_of(tables.switches, after, **changed)):
-        raise LostRace
+    put_versions(connection, tables.switches, [row_of(tables.switches, after, version=before.version + 1)])
     return "applied"
 
 
-def _segment_rows(segments: Sequence[SegmentSwitch]) -> list[Any] | None:
-    return [asdict(each) for each in segments] or None
+def _lock_evidence(connection: Connection, source: str) -> None:
+    """Block every other change of a source's evidence until the end of this transaction."""
+    one_at_a_time(connection, f"evidence {source}")
 
 
-def _segments(stored: list[dict[str, Any]] | None) -> tuple[SegmentSwitch, ...]:
-    return tuple(SegmentSwitch(**{**row, **{name: _moment(row[name]) for name in _MOMENTS}}) for row in stored or ())
+def evidence(connection: Connection, source: str | None = None, label: LabelFilter = ANY) -> list[RuleEvidence]:
+    """The evidence of each acting rule on each label, by source, label and rule."""
+    table = tables.evidence
+    statement = select(table).order_by(table.c.source, table.c.label, table.c.rule)
+    return records(connection, RuleEvidence, filtered(statement, table, label, source=source))
 
 
-_MOMENTS = ("off_from", "hold_until")
+def save_evidence(connection: Connection, source: str, changed: Sequence[RuleEvidence]) -> None:
+    """Store changed evidence. Raises :class:`LostRace` if the stored ``version`` is no longer the one that was read."""
+    _lock_evidence(connection, source)
+    put_versions(
+        connection, tables.evidence, [row_of(tables.evidence, each, version=each.version + 1) for each in changed]
+    )
 
 
-def _moment(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)
+def refuse_other_evidence(connection: Connection, source: str, label: str | None, seen: Sequence[RuleEvidence]) -> None:
+    """Raise :class:`LostRace` if the evidence in ``seen`` is no longer stored, row by row.
 
-
-def _fields(row: RowMapping) -> Row:
-    blocked, segments = tuple((low, high) for low, high in row["blocked"]), _segments(row["segments"])
-    return {**row, "blocked": blocked, "segments": segments}
-
-
-def _state(row: RowMapping) -> SwitchState:
-    kept = None if row["kept"] is None else KeptScores(**row["kept"])
-    return SwitchState(**{**_fields(row), "counts": row["counts"] or "", "kept": kept})
-
-
-def event_row(event: SwitchEvent) -> Row:
-    """The row of an event."""
-    return row_of(tables.switch_events, event, segments=_segment_rows(event.segments))
-
-
-def _event(row: RowMapping) -> SwitchEvent:
-    return SwitchEvent(**{name: value for name, value in _fields(row).items() if name != "id"})
+    Other rules are ignored: they may have been removed from alerts.yaml.
+    """
+    _lock_evidence(connection, source)
+    stored = {each.rule: each.version for each in evidence(connection, source, label)}
+    if any(stored.get(each.rule, 0) != each.version for each in seen):
+        raise LostRace

@@ -1,13 +1,14 @@
 """The tables of the history database. Only ``monitor.history`` reads or writes them.
 
 With these keys, evaluating a window twice replaces rows and never adds any. The types of the columns convert
-values: a label of None (the source as a whole) and a segment of None (all rows) are stored as ``""``, since keys cannot
-be NULL.
+values, so that a row has what its record has: a label of None (the source as a whole) and a segment of None (all rows)
+are stored as ``""``, since keys cannot be NULL, and of JSON tuples and records are made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import astuple
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -31,6 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import JSON, TypeDecorator
 
+from monitor.core.records import KeptScores, SegmentSwitch, WeekSpread, WindowOutcome
 from monitor.core.redaction import without_secrets
 from monitor.history.values import label_key, number, segment_key, segment_of
 
@@ -61,47 +63,24 @@ class UtcDateTime(TypeDecorator[datetime]):
         return None if convert is None else lru_cache(_TIMES_REMEMBERED)(convert)
 
 
-class ErrorText(TypeDecorator[str]):
-    """The text of an error. Secrets are hidden when it is written."""
+class Converted(TypeDecorator[Any]):
+    """A column whose values are ``stored`` in another form than records have, and ``read`` from it."""
 
     impl = Text
     cache_ok = True
+    coerce_to_is_types = ()  # so a label of None is compared as any other label
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """The text to store."""
-        return None if value is None else without_secrets(value)
+    def __init__(self, kind: Any, stored: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.impl, self.stored, self.read = kind, stored, read
 
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:
+        """The value to store."""
+        return self.stored(value)
 
-class LabelKey(TypeDecorator[str]):
-    """A label; None is the source as a whole."""
-
-    impl = Text
-    cache_ok = True
-    coerce_to_is_types = ()  # so None is compared as any other label
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str:
-        """The key to store. Raises ValueError for an empty label."""
-        return label_key(value)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> str | None:
-        """Back to the label."""
-        return value or None
-
-
-class SegmentKey(TypeDecorator[tuple[str, str]]):
-    """A segment as (column, value); None is all rows."""
-
-    impl = Text
-    cache_ok = True
-    coerce_to_is_types = ()  # as above
-
-    def process_bind_param(self, value: tuple[str, str] | None, dialect: Dialect) -> str:
-        """The key to store."""
-        return segment_key(value)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> tuple[str, str] | None:
-        """Back to the segment."""
-        return segment_of(value)
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:
+        """Back to the value of a record."""
+        return self.read(value)
 
 
 class Number(TypeDecorator[float]):
@@ -128,6 +107,47 @@ _NUMBER = Number(53)
 _JSON = JSON(none_as_null=True)
 
 
+def _same(value: Any) -> Any:
+    return value
+
+
+def _or_none(value: Any) -> Any:
+    return value or None
+
+
+def _tuples(kept: Any) -> tuple[tuple[Any, ...], ...]:
+    return tuple(map(tuple, kept))
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
+
+
+def _made(kind: Callable[..., Any], kept: Any, **of: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """Records of a kind, some of whose fields are made ``of`` what JSON has."""
+    return tuple(kind(**each | {name: made(each[name]) for name, made in of.items()}) for each in kept or ())
+
+
+_LABEL = Converted(Text(), label_key, _or_none)
+_SEGMENT = Converted(Text(), segment_key, segment_of)
+_ERROR = Converted(Text(), lambda text: None if text is None else without_secrets(text), _same)
+_TUPLE = Converted(_JSON, _same, tuple)
+_RANGES = Converted(_JSON, _same, _tuples)
+_DETAIL = Converted(_JSON, _or_none, lambda kept: kept or {})
+_SWITCHED_SEGMENTS = Converted(
+    _JSON, _or_none, lambda kept: _made(SegmentSwitch, kept, off_from=_moment, hold_until=_moment)
+)
+_KEPT_SCORES = Converted(_JSON, _same, lambda kept: None if kept is None else KeptScores(**kept))
+_OUTCOMES = Converted(
+    _JSON, _same, lambda kept: _made(WindowOutcome, kept, window_end=_moment, blocked=_tuples, segments=_tuples)
+)
+_EDGES = Converted(_JSON, _same, lambda kept: {where: tuple(edges) for where, edges in kept.items()})
+_SPREADS = Converted(
+    _JSON,
+    lambda weeks: {name: astuple(spread) for name, spread in weeks.items()},
+    lambda kept: {name: WeekSpread(*numbers) for name, numbers in kept.items()},
+)
+
 # Names from data, people or alerts.yaml have no maximum length. PostgreSQL's indexes take keys of at most
 # about 2,700 bytes: labels (LABEL_BYTES) and segments (values.segment_key) are kept shorter than that.
 _NAME = Text()
@@ -139,7 +159,7 @@ WHOLE: Final = None
 
 #: Columns that have the same type in every table.
 _TYPES: Mapping[str, Any] = {
-    "window_start": _TIME, "window_end": _TIME, "window_name": String(32), "label": LabelKey, "segment": SegmentKey,
+    "window_start": _TIME, "window_end": _TIME, "window_name": String(32), "label": _LABEL, "segment": _SEGMENT,
     "rule": String(80),
 }  # fmt: skip
 _OF_LABEL = ("source", "label")
@@ -161,7 +181,7 @@ runs = Table(
     *map(_key, _OF_WINDOW), _required("window_end"),
     _required("window_name"), _required("run", String(64)), _required("state", String(32)),
     _required("started_at", _TIME), Column("finished_at", _TIME), _required("attempts", Integer),
-    _required("acts", Boolean), _required("rules_revision", String(32)), Column("error", ErrorText),
+    _required("acts", Boolean), _required("rules_revision", String(32)), Column("error", _ERROR),
 )  # fmt: skip
 
 Index("ix_runs_window_start", runs.c.window_start, runs.c.schedule)
@@ -170,7 +190,7 @@ Index("ix_runs_window_start", runs.c.window_start, runs.c.schedule)
 readings = Table(
     "readings", metadata,
     *map(_key, _OF_WINDOW), _required("state", String(32)),
-    Column("error", ErrorText), _required("rows", Integer), _required("versions", _JSON),
+    Column("error", _ERROR), _required("rows", Integer), _required("versions", _JSON),
     _required("digest", String(64)), _required("read_at", _TIME), Column("rejected", _JSON),
     Column("fingerprint", String(64)), Column("settings", _JSON),
 )  # fmt: skip
@@ -197,7 +217,7 @@ quality = Table(
     *map(_key, _OF_WINDOW),
     _key("reason"),
     _required("rows", Integer),
-    _required("examples", _JSON),
+    _required("examples", _TUPLE),
 )
 
 # Windows come first in the key: a run replaces those of a window.
@@ -206,7 +226,7 @@ estimates = Table(
     *map(_key, _OF_BOTH), _key("segment"),
     _key("metric", String(64)), _key("population", String(16)), _required("window_name"),
     *(Column(name, _NUMBER) for name in ("value", "plug_in", "low", "high")), _required("n", Integer),
-    _required("positives", _NUMBER), Column("detail", _JSON), sqlite_with_rowid=False,
+    _required("positives", _NUMBER), Column("detail", _DETAIL), sqlite_with_rowid=False,
 )  # fmt: skip
 
 baselines = Table(
@@ -214,9 +234,9 @@ baselines = Table(
     *map(_key, _OF_LABEL), _key("version", Integer),
     _required("start", _TIME), _required("end", _TIME),
     _required("first_window", String(32)), _required("last_window", String(32)), _required("rows", Integer),
-    _required("edges", _JSON), _required("digest", String(64)), _required("data", LargeBinary),
+    _required("edges", _EDGES), _required("digest", String(64)), _required("data", LargeBinary),
     _required("pinned_at", _TIME), _required("pinned_by", Text), _required("reason", Text),
-    Column("segment_data", LargeBinary), Column("settings", _JSON), _required("weeks", _JSON),
+    Column("segment_data", LargeBinary), Column("settings", _JSON), _required("weeks", _SPREADS),
 )  # fmt: skip
 
 NUMBERS_OF_VERDICT = (
@@ -236,7 +256,7 @@ verdicts = Table(
     *(Column(name, _NUMBER) for name in NUMBERS_OF_VERDICT),
     _required("n", Integer), _required("windows", Integer), Column("baseline_version", Integer),
     _required("rules_revision", String(32)), _required("data_digest", String(64)), _required("stored_at", _TIME),
-    _required("current", Boolean), Column("condition", String(16)), _required("actions", _JSON),
+    _required("current", Boolean), Column("condition", String(16)), _required("actions", _TUPLE),
     _required("detail", _JSON),
 )  # fmt: skip
 
@@ -268,12 +288,12 @@ incidents = Table(
     _required("source", Text), _required("label"), _required("severity", String(16)),
     _required("state", String(16)), _required("opened_at", _TIME), _required("opened_window", String(32)),
     _required("window", String(32)), _required("window_end"), _required("seen_until", _TIME),
-    _required("reason", String(64)), _required("last", String(32)), _required("rules", _JSON),
-    _required("labels", _JSON), Column("resolved_at", _TIME), Column("resolved_window", String(32)),
+    _required("reason", String(64)), _required("last", String(32)), _required("rules", _TUPLE),
+    _required("labels", _TUPLE), Column("resolved_at", _TIME), Column("resolved_window", String(32)),
     Column("resolved_by", Text), Column("acknowledged_at", _TIME), Column("acknowledged_by", Text),
     Column("silenced_until", _TIME), Column("silenced_by", Text), Column("quiet_since", _TIME),
     _required("reopened", Integer), Column("root", String(64)), _required("version", Integer),
-    _required("further_reasons", _JSON),
+    _required("further_reasons", _TUPLE),
 )  # fmt: skip
 
 Index("ix_incidents_label", incidents.c.label, incidents.c.opened_at)
@@ -297,7 +317,7 @@ deliveries = Table(
     _required("state", String(16), index=True), _required("attempts", Integer), _required("created_at", _TIME),
     _required("next_attempt_at", _TIME), Column("claimed_at", _TIME), Column("claimed_by", Text),
     Column("sent_at", _TIME), Column("external_channel", String(64)), Column("external_id", String(64)),
-    Column("error", ErrorText), _required("operation", String(16), server_default="post"), Column("root", String(64)),
+    Column("error", _ERROR), _required("operation", String(16), server_default="post"), Column("root", String(64)),
     _required("sequence", Integer, server_default="0"), Column("error_code", String(64)),
     _required("uncertain", Boolean, server_default=false()),
 )  # fmt: skip
@@ -308,12 +328,12 @@ Index("ix_deliveries_sent_at", deliveries.c.sent_at)
 
 switches = Table(
     "switches", metadata,
-    *map(_key, _OF_LABEL), _required("state", String(16)), _required("blocked", _JSON),
+    *map(_key, _OF_LABEL), _required("state", String(16)), _required("blocked", _RANGES),
     Column("lease_until", _TIME), Column("hold_until", _TIME), _required("by_operator", Boolean),
     _required("actor", Text), _required("reason", Text), Column("verdict", String(32)),
     _required("ok_streak", Integer), Column("last_window_end", _TIME), _required("changed_at", _TIME),
     _required("version", Integer), Column("counts", Text), Column("not_evaluated", String(64)),
-    Column("segments", _JSON), Column("kept", _JSON),
+    Column("segments", _SWITCHED_SEGMENTS), Column("kept", _KEPT_SCORES),
 )  # fmt: skip
 
 # `key` makes an event happen once: it is the evaluation (schedule, window, digest) or the command's id.
@@ -321,10 +341,10 @@ switch_events = Table(
     "switch_events", metadata,
     Column("id", Integer, primary_key=True, autoincrement=True), _required("key", String(400)),
     _required("source", Text), _required("label"), _required("at", _TIME), _required("kind", String(32)),
-    _required("from_state", String(16)), _required("to_state", String(16)), _required("blocked", _JSON),
+    _required("from_state", String(16)), _required("to_state", String(16)), _required("blocked", _RANGES),
     Column("lease_until", _TIME), Column("until", _TIME), _required("actor", Text), _required("reason", Text),
     Column("verdict", String(32)), Column("waits_for", String(80)),
-    Column("segments", _JSON),
+    Column("segments", _SWITCHED_SEGMENTS),
     UniqueConstraint("key", "source", "label", name="uq_switch_events_key"),
 )  # fmt: skip
 
@@ -335,7 +355,8 @@ Index("ix_switch_events_at", switch_events.c.at)
 evidence = Table(
     "evidence", metadata,
     *map(_key, _OF_LABEL), _key("rule"), _required("schedule", String(16)),
-    _required("windows", _JSON), Column("judged_until", _TIME), Column("since", _TIME), _required("version", Integer),
+    _required("windows", _OUTCOMES), Column("judged_until", _TIME), Column("since", _TIME),
+    _required("version", Integer),
 )  # fmt: skip
 
 # The newest published set; the gate reads it instead of alerts.yaml.
@@ -351,7 +372,7 @@ shifts = Table(
     "shifts", metadata,
     *map(_key, _OF_BOTH), _key("test", String(32)),
     _key("column"), _required("window_name"), Column("statistic", _NUMBER), Column("p_value", _NUMBER),
-    _required("n", Integer), _required("n_baseline", Integer), Column("detail", _JSON), sqlite_with_rowid=False,
+    _required("n", Integer), _required("n_baseline", Integer), Column("detail", _DETAIL), sqlite_with_rowid=False,
 )  # fmt: skip
 
 # Every set of thresholds that was published or refused. `kind`: published (all scores of a file: none is lower, or a
@@ -406,3 +427,51 @@ maturities = Table(
 
 # Notes that the flows leave for the watchdog: when it last looked, which runs wait, which flow failed last.
 notes = Table("notes", metadata, _key("key", String(200)), _required("at", _TIME), _required("detail", _JSON))
+
+
+# The public views, for SQL, notebooks and Grafana: their columns stay when tables change. docs/history.md lists them.
+# the label "" means "the source as a whole" and the segment "" means "none": in the views they are NULL
+_ABOUT = "source, NULLIF(label, '') AS label"
+_WINDOW = "schedule, window_name, window_start"
+_WEEK = "CASE schedule WHEN 'weekly' THEN window_name END AS week"
+VIEWS = {
+    "v1_runs": f"""
+        SELECT {_WINDOW}, window_end, source, state, started_at, finished_at, attempts, acts, rules_revision, error
+        FROM runs""",
+    "v1_readings": "SELECT schedule, window_start, source, state, rows, error, read_at FROM readings",
+    "v1_rejected_rows": "SELECT schedule, window_start, source, reason, rows FROM quality",
+    "v1_estimates": f"""
+        SELECT {_WINDOW}, {_WEEK}, {_ABOUT}, NULLIF(segment, '') AS segment, metric, population, value, low, high,
+               plug_in, n, positives
+        FROM estimates""",
+    "v1_verdicts": f"""
+        SELECT id, {_WINDOW}, {_WEEK}, window_end, {_ABOUT}, rule, metric, population, outcome, reason, severity,
+               threshold, value, low, high, plug_in, baseline, change, change_low, change_high, p_value, p_adjusted,
+               detectable, n, windows, baseline_version, rules_revision, stored_at
+        FROM verdicts WHERE "current" """,
+    "v1_diagnoses": f"""
+        SELECT {_WINDOW}, {_WEEK}, window_end, {_ABOUT}, state, problem, since, since_low, since_high, found, items,
+               correct, claimed, extra_errors, extra_errors_low, extra_errors_high, acted, segment, cause, advice,
+               reason, diagnosed_at
+        FROM diagnoses""",
+    "v1_incidents": f"""
+        SELECT id, kind, {_ABOUT}, severity, state, opened_at, opened_window, "window" AS last_window, reason,
+               acknowledged_at, acknowledged_by, silenced_until, silenced_by, resolved_at, resolved_window, resolved_by,
+               reopened
+        FROM incidents""",
+    "v1_incident_events": 'SELECT incident, at, kind, reason, actor, "window" AS window_name FROM incident_events',
+    "v1_switches": f"""
+        SELECT {_ABOUT}, state, lease_until, hold_until, by_operator, actor, reason, verdict, changed_at, segments
+        FROM switches""",
+    "v1_switch_events": f"""
+        SELECT id, {_ABOUT}, at, kind, from_state, to_state, lease_until, until, actor, reason, verdict, segments
+        FROM switch_events""",
+    "v1_baselines": f"""
+        SELECT {_ABOUT}, version, "start" AS span_start, "end" AS span_end, first_window, last_window, rows, pinned_at,
+               pinned_by, reason
+        FROM baselines""",
+    "v1_annotations": f"SELECT id, {_ABOUT}, at, text, added_at, added_by FROM annotations WHERE removed_at IS NULL",
+    "v1_deliveries": """
+        SELECT id, kind, operation, channel, state, attempts, created_at, sent_at, error_code
+        FROM deliveries""",
+}

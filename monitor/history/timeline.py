@@ -9,12 +9,57 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, select
+from sqlalchemy import ColumnElement, Connection, Table, and_, or_, select, update
 
-from monitor.core.records import TimelineEvent
-from monitor.history import annotation_rows, tables
+from monitor.core.records import Annotation, TimelineEvent
+from monitor.history import tables
+from monitor.history.connect import filtered, is_added, records, row_by_id, row_of
 from monitor.history.thresholds import ThresholdChange
 from monitor.history.values import ANY, LabelFilter
+
+_notes = tables.annotation_table
+
+
+def annotate(connection: Connection, annotation: Annotation) -> Annotation:
+    """Store an annotation and return it. If its id or its request's key is stored already, return the stored one."""
+    if is_added(connection, _notes, row_of(_notes, annotation)):
+        return annotation
+    same_id_or_key = or_(_notes.c.id == annotation.id, _notes.c.key == annotation.key)
+    return records(connection, Annotation, select(_notes).where(same_id_or_key))[0]
+
+
+def remove_annotation(connection: Connection, id: str, *, by: str, reason: str, now: datetime) -> bool:
+    """Mark an annotation as removed, so that no axis shows it. False if it was removed already: that record stays."""
+    still_shown = (_notes.c.id == id, _notes.c.removed_at.is_(None))
+    removed = {"removed_at": now, "removed_by": by, "removed_reason": reason}
+    return connection.execute(update(_notes).where(*still_shown).values(removed)).rowcount == 1
+
+
+def annotation(connection: Connection, prefix: str) -> Annotation:
+    """The annotation whose id is, or begins with, ``prefix``. Raises NotFound and Ambiguous."""
+    return Annotation(**row_by_id(connection, _notes, "annotation", prefix))
+
+
+def notes_of_people(
+    connection: Connection,
+    source: str | None = None,
+    label: LabelFilter = ANY,
+    *,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    removed: bool = False,
+) -> list[Annotation]:
+    """Annotations by time. Those of a label include those of its whole source. ``removed`` adds the removed ones."""
+    conditions: list[ColumnElement[bool]] = [] if removed else [_notes.c.removed_at.is_(None)]
+    if label is not ANY:
+        conditions.append(_notes.c.label.in_({tables.WHOLE, label}))
+    if since is not None:
+        conditions.append(_notes.c.at >= since)
+    if until is not None:
+        conditions.append(_notes.c.at < until)
+    chosen = filtered(select(_notes), _notes, source=source).where(*conditions)
+    statement = chosen.order_by(_notes.c.at, _notes.c.added_at, _notes.c.source, _notes.c.id)
+    return records(connection, Annotation, statement)
 
 
 def events(
@@ -30,7 +75,7 @@ def events(
     The events of a label include those of its whole source. A model version begins with the first week that
     had rows of it, a revision of the rules with the first week that was judged by it.
     """
-    noted = annotation_rows.read(connection, source, label, since=since, until=until)
+    noted = notes_of_people(connection, source, label, since=since, until=until)
     found = [TimelineEvent(a.at, "annotation", a.text, a.source, a.label, a.added_by, a.id) for a in noted]
     found += _versions(connection, source, since, until)
     found += _pins(connection, source, label, since, until)

@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final, TypeAlias
@@ -91,6 +92,8 @@ def plain(value: Any) -> Any:
     tolist = getattr(value, "tolist", None)
     if tolist is not None:  # numpy is not imported here: a gate reads the history without it
         return plain(tolist())
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

@@ -8,7 +8,7 @@ from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.maturity import Maturity
 from monitor.core.records import DELAYS_FAILED, Reason, Schedule, Subject, Window, parts_not_read
-from monitor.history.restatements import Key
+from monitor.history.truth_rows import Key
 from monitor.inference.delays import delay_curve, maturity_of
 
 WATCHED: Mapping[Schedule, int] = {"weekly": 26, "daily": 56}

@@ -17,7 +17,7 @@ from monitor.automation import Gate
 from monitor.automation.gate.sources import StoreSource
 from monitor.config.load import parse_config
 from monitor.core.windows import week
-from monitor.history import archive, schema, tables
+from monitor.history import archive, reader, schema, tables
 from monitor.history.errors import HistoryDamaged, SchemaOutdated, StoreUnreachable
 from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange, operate
@@ -78,12 +78,12 @@ def test_a_history_is_of_the_schema_of_this_version_or_a_check_of_the_schema_fai
     there = calmon(url, tmp_path, "check", "--schema", "--json")
     assert (there.returncode, json.loads(there.stdout)) == (0, {"revision": schema.head()})
     with closing(sqlite3.connect(tmp_path / "history.sqlite")) as older, older:
-        older.execute(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0010'")
+        older.execute(f"UPDATE {reader.VERSION_TABLE} SET version_num = '0010'")
     outdated = calmon(url, tmp_path, "check", "--schema")
     assert outdated.returncode == 1
     assert "install that one" in outdated.stderr
     with closing(sqlite3.connect(tmp_path / "history.sqlite")) as emptied, emptied:
-        emptied.execute(f"DROP TABLE {schema.VERSION_TABLE}")
+        emptied.execute(f"DROP TABLE {reader.VERSION_TABLE}")
     assert calmon(url, tmp_path, "check", "--schema").returncode == 1
 
 

@@ -20,7 +20,7 @@ from monitor.cli import app
 from monitor.cli.checks import check_store
 from monitor.config.settings import load_settings
 from monitor.history.errors import StoreUnreachable
-from monitor.history.rights import explained, missing_grant
+from monitor.history.schema import explained, missing_grant
 from monitor.history.store import Store
 from tests.fakes.world import make_world
 

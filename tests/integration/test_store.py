@@ -48,7 +48,7 @@ from monitor.core.records import (
     WeekSpread,
     Window,
 )
-from monitor.history import connect, schema, tables
+from monitor.history import connect, reader, schema, tables
 from monitor.history.connect import for_writing, open_engine, store_url
 from monitor.history.errors import (
     Ambiguous,
@@ -175,7 +175,7 @@ def test_the_migrations_make_exactly_the_tables(url: str):
     Store.from_url(url).close()
     engine = open_engine(store_url(url))
     with engine.connect() as connection:
-        options = {"version_table": schema.VERSION_TABLE, "compare_type": True, "compare_server_default": True}
+        options = {"version_table": reader.VERSION_TABLE, "compare_type": True, "compare_server_default": True}
         context = MigrationContext.configure(connection, opts=options)
         assert compare_metadata(context, tables.metadata) == []
     engine.dispose()
@@ -230,7 +230,7 @@ def migrated(config: Config, _: str) -> None:
     """What a migration of a newer program does."""
     connection = config.attributes["connection"]
     connection.execute(text("ALTER TABLE runs ADD COLUMN more text"))
-    connection.execute(text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '0099'"))
+    connection.execute(text(f"UPDATE {reader.VERSION_TABLE} SET version_num = '0099'"))
 
 
 @pytest.fixture
@@ -293,7 +293,7 @@ def test_an_older_revision_asks_for_the_upgrade(monkeypatch: pytest.MonkeyPatch)
 def _set_revision(url: str, revision: str) -> None:
     engine = open_engine(store_url(url))
     with engine.begin() as connection:
-        connection.execute(text(f"UPDATE {schema.VERSION_TABLE} SET version_num = '{revision}'"))
+        connection.execute(text(f"UPDATE {reader.VERSION_TABLE} SET version_num = '{revision}'"))
     engine.dispose()
 
 

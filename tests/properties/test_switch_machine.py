@@ -32,7 +32,7 @@ from monitor.core.score_ranges import merged, outwards
 from monitor.evaluation.evaluate import Evaluated
 from monitor.history import switches as stored_switches
 from monitor.history import tables
-from monitor.history.connect import put_version
+from monitor.history.connect import put_versions
 from monitor.history.store import Store
 from monitor.operations import act
 from monitor.operations.change_switch import change_switch
@@ -565,7 +565,7 @@ class SwitchMachine(RuleBasedStateMachine):
 def dying(crash: str | None) -> Iterator[None]:
     """The process dies in the transaction of its n-th change of a switch, after the event is written."""
     left = {None: 0, "in the first change": 1, "in the second change": 2}[crash]
-    write = put_version
+    write = put_versions
 
     def dies(*arguments: Any) -> bool:
         nonlocal left
@@ -576,7 +576,7 @@ def dying(crash: str | None) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         if crash:
-            patch.setattr(stored_switches, "put_version", dies)
+            patch.setattr(stored_switches, "put_versions", dies)
         with suppress(Crash):
             yield
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection
 
-from monitor.history.schema import VERSION_TABLE
+from monitor.history.reader import VERSION_TABLE
 from monitor.history.tables import metadata
 
 

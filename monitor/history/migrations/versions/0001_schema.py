@@ -12,8 +12,7 @@ import uuid
 
 from alembic import op
 
-from monitor.history.tables import history, metadata
-from monitor.history.views import VIEWS
+from monitor.history.tables import VIEWS, history, metadata
 
 revision = "0001"
 down_revision = None
