@@ -262,7 +262,9 @@ def put_versions(connection: Connection, table: Table, rows: Sequence[Row]) -> N
         if row["version"] > 1
     ]
     parts = ((_update_version(table), changed), (insert_missing(connection, table), new))
-    if sum(connection.execute(statement, part).rowcount for statement, part in parts if part) != len(rows):
+    counted = {"preserve_rowcount": True}  # else psycopg does not say how many rows an INSERT added
+    done = (connection.execute(each, part, execution_options=counted).rowcount for each, part in parts if part)
+    if sum(done) != len(rows):
         raise LostRace
 
 
