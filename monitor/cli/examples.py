@@ -12,7 +12,7 @@ from monitor.cli import common as cli
 from monitor.core.records import Schedule
 from monitor.core.wording import clean
 from monitor.operations.examples import Examples, document, examples
-from monitor.warehouse.examples import ExampleQuery
+from monitor.warehouse.statements import ExampleQuery
 
 MOST = 10_000
 Wrong = Annotated[bool, typer.Option("--wrong/--right", help="Decisions that were wrong, or that were right.")]

@@ -61,8 +61,7 @@ from monitor.operations.recognise_tables import Found, columns_of, joined_by, la
 from monitor.operations.starter_files import starter_config, starter_environment
 from monitor.report.words import listed
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
-from monitor.warehouse.survey import Survey
-from monitor.warehouse.tables import ColumnSample
+from monitor.warehouse.survey import ColumnSample, Survey
 
 _DATA = re.compile(r"\.(parquet|pq|(csv|tsv)(\.(gz|zst))?)$", re.IGNORECASE)
 _JSON = re.compile(r"\.(json|jsonl|ndjson)(\.(gz|zst))?$", re.IGNORECASE)

@@ -11,7 +11,7 @@ from monitor.context import Monitor
 from monitor.core.records import Window, WrongRequest
 from monitor.core.wording import clean, isolated
 from monitor.report.words import listed
-from monitor.warehouse.examples import ExampleQuery, ExampleRow
+from monitor.warehouse.statements import ExampleQuery, ExampleRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from monitor.core.wording import and_more
 from monitor.warehouse.checks import NO_LABELS, find
 from monitor.warehouse.dates import PATTERNS, Numbers, fits, form_of, is_iso
 from monitor.warehouse.dialects import NUMERIC
-from monitor.warehouse.tables import ColumnSample
+from monitor.warehouse.survey import ColumnSample
 
 _TRUE = ("true", "actual", "final", "correct", "gold", "human")
 _SORTS = ("label", "class", "category", "intent", "topic")

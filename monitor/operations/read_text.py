@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.dialects import postgresql
 
 from monitor.warehouse.dates import to_postgres
-from monitor.warehouse.tables import ColumnSample
+from monitor.warehouse.survey import ColumnSample
 
 ENGINES = ("duckdb", "postgresql")
 """The engines whose SQL is known here: both quote names as PostgreSQL does."""

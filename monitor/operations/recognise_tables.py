@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from monitor.operations.propose_source import NAMES, Proposal, Unclear, holds_dates, plain_name, propose, with_truth
 from monitor.warehouse.reader import RelationError, Warehouse, WarehouseFailed
-from monitor.warehouse.tables import ColumnSample
+from monitor.warehouse.survey import ColumnSample
 
 MOST_TABLES = 40
 """The most tables that are examined; if there are more, a person names the table."""

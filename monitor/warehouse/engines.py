@@ -15,12 +15,11 @@ from sqlalchemy.pool import NullPool
 from monitor.config.relation import is_files
 from monitor.core.sessions import use_iso_dates
 from monitor.warehouse.clickhouse import ChDB, ClickHouse, chdb_engine, clickhouse_engine
-from monitor.warehouse.cloud import BigQuery, Redshift, Trino, plain_engine
+from monitor.warehouse.cloud import BigQuery, Redshift, Snowflake, Trino, plain_engine, snowflake_engine
 from monitor.warehouse.confined import confine
 from monitor.warehouse.dialects import Dialect
 from monitor.warehouse.duckdb import DuckDB
 from monitor.warehouse.postgresql import BINARY, PostgreSQL
-from monitor.warehouse.snowflake import Snowflake, snowflake_engine
 from monitor.warehouse.spark import Spark, databricks_engine, spark_engine
 from monitor.warehouse.sqlite import SQLite, add_functions
 from monitor.warehouse.sqlite_files import check_at_rest, open_for_reading

@@ -53,7 +53,6 @@ from monitor.warehouse.examination import (
     newest_rows,
     refused_join,
 )
-from monitor.warehouse.examples import ExampleQuery, ExampleRow, example_row
 from monitor.warehouse.files import NUMBER, TEXT
 from monitor.warehouse.items import STATEMENTS
 from monitor.warehouse.label_names import doubts_about_join, doubts_about_labels
@@ -69,9 +68,8 @@ from monitor.warehouse.relation import (
 )
 from monitor.warehouse.scored import localised
 from monitor.warehouse.shapes import long_form
-from monitor.warehouse.statements import EXAMPLES, Rows, Statements
-from monitor.warehouse.survey import Survey, survey
-from monitor.warehouse.tables import ColumnSample, samples, table_names
+from monitor.warehouse.statements import EXAMPLES, ExampleQuery, ExampleRow, Rows, Statements, example_row
+from monitor.warehouse.survey import ColumnSample, Survey, samples, survey, table_names
 from monitor.warehouse.unresolved import UnresolvedStatements, delays_of, with_truth
 
 if TYPE_CHECKING:

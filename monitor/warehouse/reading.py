@@ -27,6 +27,7 @@ from monitor.config.model import SourceConfig
 from monitor.core.counts import (
     INDEPENDENT,
     Counts,
+    Floats,
     ProbabilityRows,
     RegressionRows,
     counts_from_groups,
@@ -51,7 +52,6 @@ from monitor.warehouse.items import NumberStatements, RankedStatements, WholeSta
 from monitor.warehouse.relation import RelationError, RelationProblem
 from monitor.warehouse.statements import EXAMPLES, Rows, Statements, whole_number_of
 from monitor.warehouse.unresolved import UnresolvedStatements
-from monitor.warehouse.whole import ITEMS_AT_MOST, probability_rows, regression_rows, sampling
 
 SEGMENT_VALUES = 200
 """A segment column with more values than this in one window is left out."""
@@ -176,11 +176,7 @@ class Reader:
             segments=latest._segments(crowded, effects, rare),
             whole_design_effect=effect,
             versions=latest._versions(),
-            quality=(
-                *latest._quality(repeated, rejected),
-                *self._left_out(crowded),
-                *self._together(rare, len(counts)),
-            ),
+            quality=latest._quality(repeated, rejected, crowded),
             rows=sum(of.rows for of in counts.values()) + (0 if rest is None else rest.rows),
             rest=rest,
             ranked=latest._ranked(),
@@ -188,7 +184,7 @@ class Reader:
             whole=latest._whole(groups, sums),
             rejected=rejected,
             fingerprint=fingerprint if self.rows is self.outside else None,
-        )
+        ).noted(RARE_LABELS, _together(len(rare), len(counts)))
 
     def _numbers(self, every: NumberStatements) -> Reading:
         """The reading of a source of numbers, whose rows leave the warehouse; a sample if there are too many."""
@@ -220,11 +216,16 @@ class Reader:
         statements = self.statements
         of_items = [statements.untrue()] if isinstance(statements, WholeStatements) else []
         asked = (statements.rejected(), *of_items)
-        cells = (_rejected_cell(**row) for statement in asked for row in self.rows.ask(statement))
+        cells = []
+        for label, reason, *codes, n, hits in (row for each in asked for row in self.rows.connection.execute(each)):
+            place, truth = (None if code is None else int(code) for code in codes)
+            cells.append(RejectedCell(label, str(reason), place, truth, int(n), float(hits or 0.0)))
         return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
 
-    def _quality(self, repeated: int, rejected: Sequence[RejectedCell]) -> tuple[RejectedRows, ...]:
-        """The rejected rows by reason, with examples."""
+    def _quality(
+        self, repeated: int, rejected: Sequence[RejectedCell], crowded: Sequence[str] = ()
+    ) -> tuple[RejectedRows, ...]:
+        """The rejected rows by reason, with examples, and the segments that are left out, whose rows still count."""
         within = Counter({RejectReason.DUPLICATE.value: repeated})
         for cell in rejected:
             within[cell.reason] += cell.rows
@@ -232,11 +233,14 @@ class Reader:
             {str(row["reason"]): int(row["n"]) for row in self.outside.ask(self.outside.statements.undated())}
         )
         examples = self._examples([reason for reason in RejectReason if within[reason.value]], beyond=bool(beyond))
-        return tuple(
+        columns = tuple({"segment": segment, "values": f"more than {SEGMENT_VALUES}"} for segment in crowded)
+        left_out = [RejectedRows(self.name, TOO_MANY_VALUES, 0, columns)] if crowded else []
+        by_reason = (
             RejectedRows(self.name, reason, n, examples.get(reason, ()))
             for reason in (reason.value for reason in RejectReason)
             if (n := within[reason] + beyond[reason])
         )
+        return (*by_reason, *left_out)
 
     def _examples(
         self, within: Sequence[RejectReason], *, beyond: bool
@@ -268,18 +272,6 @@ class Reader:
         """The segments with too many values: grouping by an id, say, would fetch nearly every row."""
         number, most = self.statements.number_of_values, SEGMENT_VALUES
         return [each for each in self.statements.source.segments if self.rows.number(number(each, most)) > most]
-
-    def _left_out(self, segments: Sequence[str]) -> tuple[RejectedRows, ...]:
-        """A record of the segments that were left out. Their rows still count."""
-        columns = tuple({"segment": segment, "values": f"more than {SEGMENT_VALUES}"} for segment in segments)
-        return (RejectedRows(self.name, TOO_MANY_VALUES, 0, columns),) if columns else ()
-
-    def _together(self, rare: Set[str], others: int) -> tuple[RejectedRows, ...]:
-        """The note that some labels are judged together; their rows still count."""
-        labels = len(rare) + others
-        which = f"{len(rare):,} of {labels:,} labels have fewer than {_few_rows(labels)} rows in this window"
-        why = {"why": f"{which}: they count in all labels together, and are not judged one by one"}
-        return (RejectedRows(self.name, RARE_LABELS, 0, (why,)),) if rare else ()
 
     def _rest(self, groups: Arrays, rare: Set[str]) -> Counts:
         """The rows of rare labels, all together."""
@@ -414,13 +406,6 @@ def unresolved_rows(name: str, rows: Rows[UnresolvedStatements]) -> UnresolvedRo
     return UnresolvedRows(name, statements.window, statements.now, waiting, resolved, dict(sorted(aside.items())))
 
 
-def _rejected_cell(
-    label: str | None, reason: str, place: int | None, truth: int | None, n: int, hits: float | None
-) -> RejectedCell:
-    place, truth = (None if code is None else int(code) for code in (place, truth))
-    return RejectedCell(label, str(reason), place, truth, int(n), float(hits or 0.0))
-
-
 def _shown(value: str | None) -> str | None:
     return value if value is None or len(value) <= SHOWN_LENGTH else f"{value[:SHOWN_LENGTH]}…"
 
@@ -450,6 +435,12 @@ def _chosen(columns: Arrays, rows: npt.NDArray[Any]) -> Arrays:
 
 def _labels_of(groups: Arrays) -> list[str]:
     return sorted({str(label) for label in groups["label"].tolist()})
+
+
+def _together(rare: int, others: int) -> Iterator[str]:
+    if rare:
+        which = f"{rare:,} of {rare + others:,} labels have fewer than {_few_rows(rare + others)} rows in this window"
+        yield f"{which}: they count in all labels together, and are not judged one by one"
 
 
 def _few_rows(labels: int) -> int:
@@ -498,3 +489,57 @@ def _numbered(texts: Any) -> tuple[npt.NDArray[np.int64], list[Any]]:
     names = list(dict.fromkeys(listed))
     numbers = {name: number for number, name in enumerate(names)}
     return np.fromiter(map(numbers.__getitem__, listed), np.int64, len(listed)), names
+
+
+ITEMS_AT_MOST = 200_000
+NUMBERS_AT_MOST = 20_000_000
+"""The most probabilities in one matrix: 160 MB, and as much again for the truths."""
+
+
+def sampling(items: int, true: int, scored: int) -> tuple[float, float]:
+    """(share, least): of a label that is true of n items, ``share * n + least`` items are taken.
+
+    Half of the sample is divided equally among the ``true`` labels, half by their frequency, so that rare labels have
+    enough items. ``true`` and ``scored`` are numbers of labels; a row has ``scored`` probabilities.
+
+    >>> sampling(1_000, 5, 5), sampling(1_000_000, 5, 20)
+    ((1.0, 0.0), (0.1, 20000.0))
+    """
+    limit = min(ITEMS_AT_MOST, max(1, NUMBERS_AT_MOST // max(scored, 1)))
+    if items <= limit:
+        return 1.0, 0.0
+    return limit / 2 / items, max(1.0, limit / 2 / true)
+
+
+def probability_rows(columns: Arrays, items: int) -> ProbabilityRows:
+    """The matrices of N items over K labels, both sorted.
+
+    ``columns`` are number, label, s, y, w, truth and frequency, of shape (rows,), from
+    :meth:`~monitor.warehouse.items.WholeStatements.whole_rows`. An item's weight is multiplied by the number of items
+    of its true label that it represents.
+    """
+    import pandas as pd  # noqa: PLC0415 - takes long to import, and most commands read no warehouse
+
+    row, numbers = pd.factorize(np.asarray(columns["number"], dtype=np.int64), sort=True)
+    column, labels = pd.factorize(np.asarray(columns["label"], dtype=object).astype(str), sort=True)
+    shape = (len(numbers), len(labels))
+    probability, truth = np.full(shape, np.nan), np.zeros(shape)
+    probability[row, column] = _floats(columns["s"])
+    truth[row, column] = _floats(columns["y"])
+    _, first = np.unique(row, return_index=True)
+    weight, frequency = _floats(columns["w"])[first], _floats(columns["frequency"])[first]
+    true = truth.argmax(axis=1)
+    taken = np.bincount(true, minlength=len(labels))[true]
+    return ProbabilityRows(tuple(str(label) for label in labels), probability, truth, weight * frequency / taken, items)
+
+
+def regression_rows(columns: Arrays, items: int) -> RegressionRows:
+    """Rows of numbers. If they are a sample of ``items``, each represents as many of them."""
+    predicted, deviation, actual, weight = (
+        _floats(columns[name]) for name in ("predicted", "deviation", "actual", "weight")
+    )
+    return RegressionRows(predicted, deviation, actual, weight * (items / max(len(predicted), 1)), items)
+
+
+def _floats(column: npt.ArrayLike) -> Floats:
+    return np.asarray(column, dtype=np.float64)

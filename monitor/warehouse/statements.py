@@ -7,7 +7,7 @@ in ``cluster_sums.py``.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -32,8 +32,54 @@ from monitor.warehouse.dialects import (
     labelled,
     place_over,
 )
-from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.row_levels import feature_key, identified, whole_number
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleQuery:
+    """Which rows: those whose decision was ``right`` (or wrong), with scores from ``least`` to ``most``, inclusive.
+
+    ``label`` None means any label, ``segment`` (column, value) only rows of that part. At most ``limit`` rows are
+    given, those with the most confident decisions first.
+    """
+
+    label: str | None = None
+    right: bool = False
+    least: float = 0.0
+    most: float = 1.0
+    limit: int = 20
+    segment: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleRow:
+    """One row of the warehouse with its score, decision and truth. ``resolved_at`` is in UTC.
+
+    ``true_labels`` are the labels that are true for the item, where rows of the source say so.
+    """
+
+    item: str
+    label: str
+    score: float
+    actual: float
+    predicted: bool
+    resolved_at: datetime
+    segments: Mapping[str, str]
+    true_labels: tuple[str, ...] = ()
+
+
+def example_row(row: Mapping[str, Any], segments: tuple[str, ...]) -> ExampleRow:
+    """The example of a row of :meth:`~monitor.warehouse.statements.Statements.behind`, with its date as Python's."""
+    return ExampleRow(
+        item=str(row["item"]),
+        label=str(row["label"]),
+        score=float(row["score"]),
+        actual=float(row["actual"]),
+        predicted=float(row["predicted"]) == 1,
+        resolved_at=row["resolved"].astimezone(UTC),
+        segments={name: str(row[f"segment_{index}"]) for index, name in enumerate(segments)},
+    )
+
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 EXAMPLES = 20

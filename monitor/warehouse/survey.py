@@ -1,18 +1,30 @@
-"""A summary of a whole relation, in one query. It serves people who set up a source; runs do not use it."""
+"""The tables of a warehouse, a few rows of one, and a summary of a whole relation: for people who set up a source."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.sql.expression import FromClause
 
 from monitor.core.records import ROUNDING
-from monitor.warehouse.checks import Layout, OpenSource
+from monitor.warehouse.checks import Columns, Layout, OpenSource, relation_of
 from monitor.warehouse.dates import has_zone
-from monitor.warehouse.dialects import EMPTY, ONE, ZERO, Dialect, Expression, Kind, Statement, labelled
+from monitor.warehouse.dialects import (
+    DATED,
+    EMPTY,
+    ONE,
+    ZERO,
+    Dialect,
+    Expression,
+    Kind,
+    Statement,
+    everything,
+    labelled,
+)
 
 _FINITE: Expression = sa.literal_column("1e300")  # beyond: infinite, or NaN, which engines sort last
 
@@ -55,27 +67,21 @@ class Survey:
 
 def survey(opened: OpenSource, layout: Layout) -> Survey:
     """Read the whole relation once."""
-    date, kind = layout[opened.source.window_on]
-    found = opened.connection.execute(_statement(date, kind, layout, opened.dialect)).mappings().one()
+    (date, kind), dialect = layout[opened.source.window_on], opened.dialect
+    found = dict(opened.connection.execute(_statement(date, kind, layout, dialect)).mappings().one())
+    first, last, some_date = (found.pop(name) for name in ("first", "last", "some_date"))
     return Survey(
-        rows=int(found["rows_"]),
-        items=int(found["items"]),
-        labels=int(found.get("labels") or 0),
-        first=opened.dialect.aware(found["first"]),
-        last=opened.dialect.aware(found["last"]),
-        unread=int(found["unread"]),
-        unread_example=found["unread_example"],
-        zone=_has_zone(kind, found["some_date"]),
-        least=_number(found, "least"),
-        greatest=_number(found, "greatest"),
-        truths=int(found["truths"]),
-        hits=int(found["hits"]),
+        rows=found.pop("rows_"),
+        first=dialect.aware(first),
+        last=dialect.aware(last),
+        # by the type of the column, or by a value if dates are text
+        zone=kind == "timestamptz" or (kind in ("text", "unknown", "other") and has_zone(some_date or "")),
         has_predicted="predicted" in layout,
         has_weight="weight" in layout,
         has_cluster="cluster" in layout,
-        above=int(found.get("above") or 0),
-        engine=opened.dialect.name,
+        engine=dialect.name,
         in_text=kind == "text",
+        **{"labels": 0, "least": None, "greatest": None} | found,
     )
 
 
@@ -107,11 +113,64 @@ def _statement(date: Expression, kind: Kind, layout: Layout, dialect: Dialect) -
     return sa.select(*labelled(columns)).select_from(layout.relation)
 
 
-def _number(found: Mapping[Any, Any], name: str) -> float | None:
-    value = found.get(name)
-    return None if value is None else float(value)
+SAMPLE = 2_000
+_SYSTEM = ("information_schema", "INFORMATION_SCHEMA", "pg_catalog", "pg_toast", "system")
 
 
-def _has_zone(kind: str, some_date: str | None) -> bool:
-    """Whether dates have a time zone: by the type of the column, or by a value if they are text."""
-    return kind == "timestamptz" or (kind in ("text", "unknown", "other") and has_zone(some_date or ""))
+@dataclass(frozen=True, slots=True)
+class ColumnSample:
+    """A column: its name, its kind, and its values other than NULL in ``rows`` rows."""
+
+    name: str
+    kind: Kind
+    values: tuple[Any, ...]
+    rows: int
+
+
+def table_names(connection: sa.Connection, dialect: Dialect) -> list[str]:
+    """Tables and views as ``relation`` would name them, sorted, without those of the engine."""
+    if dialect.name == "sqlite":
+        master = sa.table("sqlite_master", sa.column("name"), sa.column("type"))
+        kinds = master.c.type.in_(("table", "view"))
+        names = sa.select(master.c.name).where(kinds, sa.not_(master.c.name.startswith("sqlite_", autoescape=True)))
+        return sorted(_quoted(name) for (name,) in connection.execute(names))
+    usual = dialect.default_schema(connection)  # first: DuckDB has one result at a time
+    tables = sa.table("tables", sa.column("table_schema"), sa.column("table_name"), schema="information_schema")
+    rows = connection.execute(
+        sa.select(tables.c.table_schema, tables.c.table_name).where(tables.c.table_schema.not_in(_SYSTEM))
+    )
+    return sorted(_quoted(name) if schema == usual else f"{_quoted(schema)}.{_quoted(name)}" for schema, name in rows)
+
+
+def samples(opened: OpenSource) -> Sequence[ColumnSample]:
+    """The columns of a relation, with their values in the first rows that the engine gives. Raises RelationError."""
+    connection, dialect, relation = opened.connection, opened.dialect, relation_of(opened)
+    clause = dialect.at_hand(connection, relation)
+    columns = dialect.columns(connection, relation, clause)
+    rows = connection.execute(_readable(clause, columns, dialect).limit(SAMPLE)).all()
+    by_column = list(zip(*rows, strict=True)) if rows else [()] * len(columns)
+    return [
+        ColumnSample(name, kind, tuple(_decoded(value) for value in values if value is not None), len(rows))
+        for (name, kind), values in zip(columns, by_column, strict=True)
+    ]
+
+
+def _decoded(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _readable(clause: FromClause, columns: Columns, dialect: Dialect) -> Statement:
+    """All columns, without dates that Python does not have, such as PostgreSQL's infinity."""
+    if not any(kind in DATED for _, kind in columns) or len({name for name, _ in columns}) < len(columns):
+        return everything(clause)
+    typed: list[tuple[Expression, Kind]] = [(sa.column(name, _selectable=clause), kind) for name, kind in columns]
+    known = (
+        dialect.known_to_python(dialect.instant(column, kind), kind) if kind in DATED else column
+        for column, kind in typed
+    )
+    return sa.select(*(value.label(f"c{place}") for place, value in enumerate(known))).select_from(clause)
+
+
+def _quoted(name: str) -> str:
+    plain = name.isascii() and name.replace("_", "a").isalnum() and not name[0].isdigit() and name == name.lower()
+    return name if plain else '"' + name.replace('"', '""') + '"'

@@ -20,12 +20,11 @@ from monitor.config.relation import TableName
 from monitor.core.records import RejectReason, Window
 from monitor.core.windows import week
 from monitor.warehouse.checks import Column, Layout
+from monitor.warehouse.cloud import division_options
 from monitor.warehouse.engines import ENGINES
-from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.items import STATEMENTS, NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.relation import from_clause
-from monitor.warehouse.snowflake import division_options
-from monitor.warehouse.statements import Statements
+from monitor.warehouse.statements import ExampleQuery, Statements
 from monitor.warehouse.unresolved import UnresolvedStatements
 
 FOLDER = Path(__file__).parents[1] / "cases" / "sql"

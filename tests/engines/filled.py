@@ -133,7 +133,7 @@ def ready_for_snowflake() -> None:
     """fakesnow in this process: Snowflake's driver and SQL, translated for a DuckDB in memory."""
     import fakesnow
 
-    from monitor.warehouse.snowflake import Snowflake
+    from monitor.warehouse.cloud import Snowflake
 
     Snowflake.limit = lambda *_: None  # type: ignore[method-assign]  # fakesnow knows no ALTER SESSION SET
     server = fakesnow.patch()

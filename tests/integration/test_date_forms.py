@@ -12,8 +12,8 @@ from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.operations.describe_source import describe
 from monitor.warehouse.dates import instant_of
-from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.reader import Warehouse
+from monitor.warehouse.statements import ExampleQuery
 from tests.conftest import Loader
 
 pytestmark = pytest.mark.postgres

@@ -16,8 +16,8 @@ from monitor.config.model import SourceConfig
 from monitor.core import windows
 from monitor.history.connect import open_engine, store_url
 from monitor.operations.describe_source import data_in_words
-from monitor.warehouse.examples import ExampleQuery
 from monitor.warehouse.reader import Warehouse
+from monitor.warehouse.statements import ExampleQuery
 from tests.conftest import fill_postgresql
 
 pytestmark = pytest.mark.postgres

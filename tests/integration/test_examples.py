@@ -16,11 +16,10 @@ from monitor.config.model import SourceConfig
 from monitor.config.relation import parse_relation
 from monitor.core import windows
 from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.examples import ExampleQuery, ExampleRow
 from monitor.warehouse.postgresql import PostgreSQL
 from monitor.warehouse.reader import Warehouse, WarehouseTimeout
 from monitor.warehouse.relation import from_clause
-from monitor.warehouse.statements import Statements
+from monitor.warehouse.statements import ExampleQuery, ExampleRow, Statements
 from tests.conftest import ENGINES, Loader
 
 pytestmark = pytest.mark.postgres

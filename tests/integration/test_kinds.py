@@ -328,7 +328,7 @@ def test_a_wrong_decision_costs_what_the_source_and_the_label_say(tmp_path: Path
 
 
 def test_too_many_items_do_not_change_what_counts_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("monitor.warehouse.whole.ITEMS_AT_MOST", 120)
+    monkeypatch.setattr("monitor.warehouse.reading.ITEMS_AT_MOST", 120)
     text = (
         "version: 1\nsources: {tickets: {relation: tickets, kind: multiclass, score_is: probability_of_label}}\n"
         "rules: [{id: a, metric: top1_accuracy, condition: below, threshold: 0.2, min_samples: 200}]\n"

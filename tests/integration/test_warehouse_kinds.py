@@ -21,7 +21,7 @@ from monitor.core.counts import ProbabilityRows, counts_from_rows
 from monitor.core.rejection import Read, rejections
 from monitor.inference.dependence import design_effect
 from monitor.metrics.top_k import precision_at
-from monitor.warehouse import scored, whole
+from monitor.warehouse import scored
 from monitor.warehouse.reader import Reading, RelationError, Warehouse
 from tests.conftest import ENGINES, Loader
 from tests.fakes.points import point
@@ -252,7 +252,7 @@ def test_a_label_that_was_not_scored_on_an_item_has_no_probability(load: Loader)
 def test_too_many_items_give_a_sample_that_holds_rare_labels_and_weighs_as_all(
     load: Loader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole, "ITEMS_AT_MOST", 48)
+    monkeypatch.setattr("monitor.warehouse.reading.ITEMS_AT_MOST", 48)
     rows = items(150, seed=3)
     truths = {row["item"]: row["label"] for row in rows if row["actual"] == 1}
     samples = {}

@@ -14,7 +14,7 @@ from monitor.operations.examples import Examples, examples, really
 from monitor.operations.open import open_warehouse
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.service.problems import ProblemReason, RequestRefused
-from monitor.warehouse.examples import ExampleQuery
+from monitor.warehouse.statements import ExampleQuery
 
 SHOWN, HALF = 50, 0.5
 ABOUT_ACTING = frozenset({LabelProblem.OVERCONFIDENT, LabelProblem.LESS_ACCURATE})
