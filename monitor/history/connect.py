@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields
 from datetime import datetime
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from zlib import crc32
 
 from sqlalchemy import (
     Connection,
+    Delete,
     Engine,
     Executable,
     Insert,
@@ -50,6 +51,9 @@ _SHOWN_CANDIDATES = 5
 _IN_MEMORY = (None, "", ":memory:")
 Row = dict[str, Any]
 R = TypeVar("R")
+S = TypeVar("S", Select[Any], Delete, Update)
+Between: TypeAlias = tuple[datetime, datetime] | None
+"""The starts of the first and the last window, both included; None: all windows."""
 
 
 def store_url(url: str) -> URL:
@@ -242,11 +246,20 @@ def records(connection: Connection, kind: type[R], statement: Executable) -> lis
     return [record_of(kind, row) for row in connection.execute(statement).mappings()]
 
 
-def filtered(statement: Select[Any], table: Table, label: LabelFilter = ANY, **equals: Any) -> Select[Any]:
-    """The rows of one label, whose columns have these values; None: any value."""
+def filtered(statement: S, table: Table, label: LabelFilter = ANY, between: Between = None, **equals: Any) -> S:
+    """The rows of one label, of the windows in ``between``, whose columns have these values, or one of several.
+
+    A value of None means any.
+    """
     values = {name: value for name, value in equals.items() if value is not None}
     values |= {} if label is ANY else {"label": label}
-    return statement.where(*(table.c[name] == value for name, value in values.items()))
+    conditions = [
+        table.c[name].in_(value)
+        if isinstance(value, Sequence | Set) and not isinstance(value, str)
+        else table.c[name] == value
+        for name, value in values.items()
+    ]
+    return statement.where(*conditions, *([] if between is None else [table.c.window_start.between(*between)]))
 
 
 def put_versions(connection: Connection, table: Table, rows: Sequence[Row]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, RowMapping, and_, delete, func, or_, select
+from sqlalchemy import Connection, Select, and_, delete, func, or_, select
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, as_json, from_json
 from monitor.core.records import Subject, Window
@@ -22,8 +22,8 @@ def save(
 ) -> None:
     """Replace the diagnoses of these sources in this window."""
     one_at_a_time(connection, f"diagnoses {window.schedule} {window.start.isoformat()}")
-    old = and_(table.c.schedule == window.schedule, table.c.window_start == window.start, table.c.source.in_(sources))
-    connection.execute(delete(table).where(old))
+    of_window: Row = {"schedule": window.schedule, "window_start": window.start, "source": sources}
+    connection.execute(filtered(delete(table), table, **of_window))
     if diagnoses:
         connection.execute(table.insert(), [_row(diagnosis, now) for diagnosis in diagnoses])
 
@@ -32,7 +32,7 @@ def of_window(connection: Connection, window: Window, source: str | None = None)
     """The diagnoses of one window, by source and label."""
     every = select(table).order_by(table.c.source, table.c.label)
     statement = filtered(every, table, schedule=window.schedule, window_start=window.start, source=source)
-    return [_diagnosis(row) for row in connection.execute(statement).mappings()]
+    return _diagnoses(connection, statement)
 
 
 def of_troubled(connection: Connection, source: str, before: Window, since: datetime) -> list[Diagnosis]:
@@ -47,14 +47,14 @@ def of_troubled(connection: Connection, source: str, before: Window, since: date
     span = and_(same, table.c.window_end > since, earlier)
     troubled = select(table.c.label).where(span, table.c.state.in_(_TROUBLES)).distinct()
     statement = select(table).where(span, table.c.label.in_(troubled)).order_by(table.c.window_end, table.c.schedule)
-    return [_diagnosis(row) for row in connection.execute(statement).mappings()]
+    return _diagnoses(connection, statement)
 
 
 def of_label(connection: Connection, source: str, label: str | None, *, since: datetime) -> list[Diagnosis]:
     """The diagnoses of one label after ``since``, oldest first; a week comes after the days that end with it."""
     of_label = (table.c.source == source, table.c.label == label, table.c.window_end > since)
     statement = select(table).where(*of_label).order_by(table.c.window_end, table.c.schedule)
-    return [_diagnosis(row) for row in connection.execute(statement).mappings()]
+    return _diagnoses(connection, statement)
 
 
 def newest(connection: Connection, *, back: timedelta, until: datetime) -> list[Diagnosis]:
@@ -70,7 +70,7 @@ def newest(connection: Connection, *, back: timedelta, until: datetime) -> list[
     place = func.row_number().over(partition_by=(table.c.source, table.c.label), order_by=latest)
     placed = select(table, place.label("place")).where(*span).subquery()
     statement = select(placed).where(placed.c.place == 1).order_by(placed.c.source, placed.c.label)
-    return [_diagnosis(row) for row in connection.execute(statement).mappings()]
+    return _diagnoses(connection, statement)
 
 
 class StateOfWeek(NamedTuple):
@@ -104,5 +104,6 @@ def _row(diagnosis: Diagnosis, now: datetime) -> Row:
     }  # fmt: skip
 
 
-def _diagnosis(row: RowMapping) -> Diagnosis:
-    return from_json(row["source"], row["label"], window_of(row), row["detail"])
+def _diagnoses(connection: Connection, statement: Select[Any]) -> list[Diagnosis]:
+    rows = connection.execute(statement).mappings()
+    return [from_json(row["source"], row["label"], window_of(row), row["detail"]) for row in rows]

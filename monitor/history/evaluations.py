@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -39,6 +39,7 @@ from monitor.core.records import (
 from monitor.core.windows import run_command
 from monitor.history import tables
 from monitor.history.connect import (
+    Between,
     Row,
     add_missing,
     at_window,
@@ -58,8 +59,6 @@ _ROWS_AT_ONCE = 5_000
 _IDS_AT_ONCE = 500  # SQLite takes 999 parameters or more
 _WHOLE = tables.WHOLE
 _EVALUATED = tables.verdicts.c.outcome.in_(("ok", "unconfirmed", "breach"))
-Between: TypeAlias = tuple[datetime, datetime] | None
-"""The starts of the first and the last window, both included; None: all windows."""
 
 
 def begin_run(
@@ -86,8 +85,8 @@ def finish_run(
     ``drops`` is the key of a note that no longer holds of these sources. Raises NotFound if the run of a source was not
     begun.
     """
-    of_sources = and_(_is_window(tables.runs, window), tables.runs.c.source.in_(sources))
-    statement = update(tables.runs).where(of_sources).values(state=state, finished_at=now, error=error)
+    of_sources = filtered(update(tables.runs), tables.runs, **_of_window(window), source=sources)
+    statement = of_sources.values(state=state, finished_at=now, error=error)
     if connection.execute(statement).rowcount < len(sources):
         raise NotFound(
             f"no run of {window.name} ({window.schedule}) was begun, or the history was put back from a backup since: "
@@ -97,13 +96,13 @@ def finish_run(
         _settle_note(connection, drops, sources)
 
 
-def _is_window(table: Table, window: Window) -> ColumnElement[bool]:
-    return and_(table.c.schedule == window.schedule, table.c.window_start == window.start)
+def _of_window(window: Window) -> Row:
+    return {"schedule": window.schedule, "window_start": window.start}
 
 
 def runs_of(connection: Connection, window: Window) -> dict[str, Row]:
     """Source -> the row of its evaluation in ``window``."""
-    statement = select(tables.runs).where(_is_window(tables.runs, window)).order_by(tables.runs.c.source)
+    statement = filtered(select(tables.runs), tables.runs, **_of_window(window)).order_by(tables.runs.c.source)
     return {row["source"]: dict(row) for row in connection.execute(statement).mappings()}
 
 
@@ -128,7 +127,7 @@ def runs(
     ``limit`` counts windows; ``until`` leaves out windows that begin later.
     """
     table = tables.runs
-    newest = _filtered(select(table.c.schedule, table.c.window_start).distinct(), table, {"schedule": schedule})
+    newest = filtered(select(table.c.schedule, table.c.window_start).distinct(), table, schedule=schedule)
     if until is not None:
         newest = newest.where(table.c.window_start <= until)
     order = (table.c.window_start.desc(), table.c.schedule)
@@ -173,7 +172,7 @@ def _replace(
     connection: Connection, table: Table, window: Window, sources: Sequence[str], new_rows: Iterable[Row]
 ) -> None:
     """Replace the rows of these sources in this window."""
-    connection.execute(delete(table).where(_is_window(table, window), table.c.source.in_(sources)))
+    connection.execute(filtered(delete(table), table, **_of_window(window), source=sources))
     for some in _parts(new_rows):
         connection.execute(table.insert(), some)
 
@@ -190,8 +189,8 @@ def _save_verdicts(
 ) -> None:
     """Add new verdicts, and set ``current`` for exactly those of this evaluation, new or already stored."""
     table = tables.verdicts
-    of_sources = (_is_window(table, window), table.c.source.in_(sources))
-    found = connection.execute(select(table.c.id, table.c.current).where(*of_sources)).all()
+    of_sources = filtered(select(table.c.id, table.c.current), table, **_of_window(window), source=sources)
+    found = connection.execute(of_sources).all()
     known, ids = {row.id for row in found}, {verdict.id for verdict in verdicts}
     new = [verdict for verdict in verdicts if verdict.id not in known]
     for some in _parts(_verdict_row(verdict, now) for verdict in new):
@@ -206,9 +205,9 @@ def _newest(
     connection: Connection, table: Table, schedule: Schedule, source: str, *further: ColumnElement[bool]
 ) -> tuple[datetime, str] | None:
     """The newest window in which a source has such a row. Not max(): so only the end of the index is read."""
-    of_source = (table.c.schedule == schedule, table.c.source == source)
-    newest = select(table.c.window_start, table.c.window_name).where(*of_source, *further)
-    row = connection.execute(newest.order_by(table.c.window_start.desc()).limit(1)).first()
+    newest = select(table.c.window_start, table.c.window_name).where(*further)
+    of_source = filtered(newest, table, schedule=schedule, source=source)
+    row = connection.execute(of_source.order_by(table.c.window_start.desc()).limit(1)).first()
     return None if row is None else (row.window_start, row.window_name)
 
 
@@ -246,8 +245,8 @@ def judged(connection: Connection, schedule: Schedule, window_start: datetime, s
     """The number of current verdicts of a source in one window, by outcome and reason."""
     table = tables.verdicts
     columns = (table.c.window_name, table.c.outcome, table.c.reason)
-    equals = {"schedule": schedule, "window_start": window_start, "source": source, "current": True}
-    counted = _filtered(select(*columns, func.count().label("verdicts")), table, equals)
+    count = select(*columns, func.count().label("verdicts"))
+    counted = filtered(count, table, schedule=schedule, window_start=window_start, source=source, current=True)
     found = connection.execute(counted.group_by(*columns).order_by(*columns))
     return [dict(row) for row in found.mappings()]
 
@@ -257,9 +256,9 @@ def not_judged(
 ) -> list[Row]:
     """Rule, severity and label of each current verdict of a source in one window with this reason."""
     table = tables.verdicts
-    equals = {"schedule": schedule, "window_start": window_start, "source": source, "reason": reason.value}
-    columns = (table.c.rule, table.c.severity, table.c.label)
-    statement = _filtered(select(*columns), table, equals | {"current": True})
+    columns = select(table.c.rule, table.c.severity, table.c.label)
+    equals: Row = {"schedule": schedule, "window_start": window_start, "source": source, "reason": reason.value}
+    statement = filtered(columns, table, **equals, current=True)
     return [dict(row) for row in connection.execute(statement).mappings()]
 
 
@@ -277,10 +276,14 @@ def verdicts(
 ) -> list[Verdict]:
     """Verdicts by window, source, label and rule. ``current_only`` leaves out those that were judged again since."""
     table = tables.verdicts
-    equals = {"schedule": schedule, "source": source, "rule": rule, "window_start": window_start, "outcome": outcome}
-    statement = _filtered(select(table), table, equals, label, between)
-    if current_only:
-        statement = statement.where(table.c.current)
+    equals: Row = {
+        "schedule": schedule,
+        "source": source,
+        "rule": rule,
+        "window_start": window_start,
+        "outcome": outcome,
+    }
+    statement = filtered(select(table), table, label, between, **equals, current=current_only or None)
     ordered = statement.order_by(table.c.window_start, table.c.source, table.c.label, table.c.rule, table.c.stored_at)
     return [_verdict(row) for row in connection.execute(ordered).mappings()]
 
@@ -323,8 +326,9 @@ def estimates(
 ) -> list[Estimate]:
     """Estimates by window, source, label and metric; those of segments only if ``segments``."""
     table = tables.estimates
-    equals = {"metric": metric, "source": source, "population": where, "schedule": schedule}
-    statement = _filtered(_with_window_end(table), table, equals | {"window_start": window_start}, label, between)
+    equals: Row = {"metric": metric, "source": source, "population": where, "schedule": schedule}
+    every = _with_window_end(table)
+    statement = filtered(every, table, label, between, **equals, window_start=window_start)
     if not segments:
         statement = statement.where(table.c.segment == _WHOLE)
     ordered = statement.order_by(table.c.window_start, *table.primary_key)
@@ -386,9 +390,9 @@ def shifts(
 ) -> list[ShiftResult]:
     """Shift tests by window, source, label and test."""
     table = tables.shifts
-    equals = {"schedule": schedule, "window_start": window_start, "source": source}
-    ordered = _filtered(_with_window_end(table), table, equals).order_by(table.c.window_start, *table.primary_key)
-    return records(connection, ShiftResult, ordered)
+    every = _with_window_end(table).order_by(table.c.window_start, *table.primary_key)
+    equals: Row = {"schedule": schedule, "window_start": window_start, "source": source}
+    return records(connection, ShiftResult, filtered(every, table, **equals))
 
 
 def rule_outcomes(connection: Connection, since: datetime) -> list[tuple[str, str, str, int]]:
@@ -418,15 +422,6 @@ def known_labels(connection: Connection, source: str) -> set[str | None]:
     kept = (tables.labels, tables.baselines, tables.switches)
     statements = (select(table.c.label).where(table.c.source == source).distinct() for table in kept)
     return {label for statement in statements for label in connection.execute(statement).scalars()}
-
-
-def _filtered(
-    statement: Select[Any], table: Table, equals: Mapping[str, Any], label: LabelFilter = ANY, between: Between = None
-) -> Select[Any]:
-    """The rows whose columns have these values (None: any), of one label, of the windows in ``between``."""
-    if between is not None:
-        statement = statement.where(table.c.window_start.between(*between))
-    return filtered(statement, table, label, **equals)
 
 
 def _with_window_end(table: Table) -> Select[Any]:

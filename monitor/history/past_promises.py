@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import Column, Connection, and_, select
+from sqlalchemy import Column, Connection, select
 
 from monitor.core import windows
 from monitor.core.records import Window
 from monitor.core.rejection_records import from_json
 from monitor.history import tables
+from monitor.history.connect import Between, Row, filtered
 
 if TYPE_CHECKING:
     from monitor.core.counts import Counts
@@ -81,14 +82,14 @@ def load(
         return []
     span = (min(before), until.start - timedelta(seconds=1))
     readings = tables.readings
-    within = _within(readings, source, until, span)
     columns = (readings.c.window_start, readings.c.versions, readings.c.rejected, readings.c.settings)
-    newest_first = readings.c.window_start.desc()
-    read = connection.execute(select(*columns).where(within, readings.c.state == "ok").order_by(newest_first)).all()
+    newest_first = select(*columns).order_by(readings.c.window_start.desc())
+    of_source = {"schedule": until.schedule, "source": source}
+    read = connection.execute(filtered(newest_first, readings, between=span, **of_source, state="ok")).all()
     apart = _apart([before.get(row.window_start) or _elsewhere(until, row.window_start, zone) for row in read], until)
-    counts, about = tables.counts.c, (source, until, span)
-    labels = _by_window(connection, counts.promises, of_label, *about)
-    parts = _by_window(connection, counts.segments, segments_from_json, *about) if segments else {}
+    counts = tables.counts.c
+    labels = _by_window(connection, counts.promises, of_label, span, of_source)
+    parts = _by_window(connection, counts.segments, segments_from_json, span, of_source) if segments else {}
     return [
         PastWindow(
             apart[row.window_start],
@@ -121,22 +122,12 @@ def _apart(newest_first: Sequence[Window], until: Window) -> dict[datetime, Wind
 
 
 def _by_window(
-    connection: Connection,
-    column: Column[Any],
-    of: Callable[[Any], T],
-    source: str,
-    until: Window,
-    span: tuple[datetime, datetime],
+    connection: Connection, column: Column[Any], of: Callable[[Any], T], span: Between, of_source: Row
 ) -> dict[datetime, dict[str | None, T]]:
     """Start of a window -> label -> what a column of its counts says."""
     counts = tables.counts
-    statement = select(counts.c.window_start, counts.c.label, column).where(_within(counts, source, until, span))
+    every = select(counts.c.window_start, counts.c.label, column)
     found: dict[datetime, dict[str | None, T]] = {}
-    for start, label, kept in connection.execute(statement):
+    for start, label, kept in connection.execute(filtered(every, counts, between=span, **of_source)):
         found.setdefault(start, {})[label] = of(kept)
     return found
-
-
-def _within(table: Any, source: str, until: Window, span: tuple[Any, Any]) -> Any:
-    first, last = span
-    return and_(table.c.schedule == until.schedule, table.c.window_start.between(first, last), table.c.source == source)

@@ -207,8 +207,8 @@ def rejected_by_reason(connection: Connection, since: datetime, until: datetime)
     """
     table = tables.quality
     columns = (table.c.schedule, table.c.source, table.c.reason)
-    within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
-    statement = select(*columns, table.c.rows).where(within).order_by(*columns, table.c.window_start)
+    every = select(*columns, table.c.rows).order_by(*columns, table.c.window_start)
+    statement = filtered(every, table, between=(since, until), schedule=SCHEDULES)
     found = []
     for (schedule, source, reason), each in groupby(connection.execute(statement).all(), key=lambda row: row[:3]):
         counts, whole = [row.rows for row in each], reason in IN_NO_WINDOW
@@ -230,29 +230,19 @@ def rejected(connection: Connection, schedule: Schedule, window_start: datetime,
 def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
     """Every reading of the windows from ``since`` to ``until``, without its counts, newest window first."""
     table, bad = tables.readings, tables.quality
-    same = (
-        bad.c.schedule == table.c.schedule,
-        bad.c.window_start == table.c.window_start,
-        bad.c.source == table.c.source,
-    )
+    same = (bad.c[name] == table.c[name] for name in ("schedule", "window_start", "source"))
     in_no_window = bad.c.reason.in_(IN_NO_WINDOW)
     of_reading = select(func.coalesce(func.sum(bad.c.rows), 0)).where(*same)
     lost = of_reading.where(~in_no_window, bad.c.reason != RejectReason.DUPLICATE)
     rejected, undated = lost.scalar_subquery(), of_reading.where(in_no_window).scalar_subquery()
     columns = (
-        table.c.schedule,
-        table.c.window_start,
-        table.c.source,
-        table.c.state,
-        table.c.rows,
-        table.c.error,
-        rejected.label("rejected"),
-        undated.label("undated"),
-    )
+        *(table.c[name] for name in ("schedule", "window_start", "source", "state", "rows", "error")),
+        rejected.label("rejected"), undated.label("undated"),
+    )  # fmt: skip
+    newest_first = select(*columns).order_by(table.c.window_start.desc(), table.c.source)
     # names both schedules, since the primary key begins with the schedule
-    within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
-    statement = select(*columns).where(within).order_by(table.c.window_start.desc(), table.c.source)
-    found = connection.execute(statement).mappings().all()
+    within = filtered(newest_first, table, between=(since, until), schedule=SCHEDULES)
+    found = connection.execute(within).mappings().all()
     gone = _gone(connection, since, until)
     return [
         dict(row)
@@ -265,8 +255,8 @@ def seen(connection: Connection, since: datetime, until: datetime) -> list[Row]:
 def _gone(connection: Connection, since: datetime, until: datetime) -> dict[tuple[str, datetime, str], dict[str, int]]:
     """(schedule, start of a window, source) -> how many rows it had, and how many are left, where most are gone."""
     table = tables.quality
-    within = and_(table.c.schedule.in_(SCHEDULES), table.c.window_start.between(since, until))
-    found = connection.execute(select(table).where(within, table.c.reason == ROWS_GONE)).mappings()
+    gone = filtered(select(table), table, between=(since, until), schedule=SCHEDULES, reason=ROWS_GONE)
+    found = connection.execute(gone).mappings()
     return {
         (row["schedule"], row["window_start"], row["source"]): {
             name: int(row["examples"][0][name]) for name in ("before", "left")
@@ -280,8 +270,8 @@ def versions_seen(
 ) -> list[tuple[datetime, list[str]]]:
     """(window start, model versions that it had rows of), newest window first."""
     table = tables.readings
-    conditions = (table.c.schedule == schedule, table.c.source == source, table.c.window_start.between(since, until))
-    found = select(table.c.window_start, table.c.versions).where(*conditions).order_by(table.c.window_start.desc())
+    newest_first = select(table.c.window_start, table.c.versions).order_by(table.c.window_start.desc())
+    found = filtered(newest_first, table, between=(since, until), schedule=schedule, source=source)
     return [(start, sorted(versions)) for start, versions in connection.execute(found)]
 
 
