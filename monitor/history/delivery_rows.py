@@ -96,13 +96,6 @@ def _later_edit() -> ColumnElement[bool]:
     return exists().where(other.c.root == table.c.root, other.c.operation == "edit", other.c.state.in_(_LIVING), later)
 
 
-def _edit_under_way() -> ColumnElement[bool]:
-    """The condition that another edit of the same message is being sent: it could arrive later and replace this one."""
-    other = table.alias()
-    same = (other.c.root == table.c.root, other.c.operation == "edit", other.c.id != table.c.id)
-    return exists().where(*same, other.c.state == "sending")
-
-
 def supersede(connection: Connection) -> int:
     """Mark unsent edits as superseded if a later edit of the same message is stored. Returns how many."""
     unsent = (table.c.operation == "edit", table.c.state.in_(_UNSENT), _later_edit())
@@ -118,9 +111,13 @@ def conclude(
     error: str | None = None,
 ) -> bool:
     """End a delivery that need not be sent any more. False if it is no longer in ``from_state``."""
-    is_unchanged = and_(table.c.id == delivery, table.c.state == from_state)
-    ended = _NO_ERROR | {"state": state, "error": error}
-    return connection.execute(update(table).where(is_unchanged).values(ended)).rowcount == 1
+    is_unchanged = (table.c.id == delivery, table.c.state == from_state)
+    return _is_changed(connection, *is_unchanged, **_NO_ERROR | {"state": state, "error": error})
+
+
+def _is_changed(connection: Connection, *conditions: ColumnElement[bool], **values: Any) -> bool:
+    """Change the one delivery that fits. False if none does."""
+    return connection.execute(update(table).where(*conditions).values(values)).rowcount == 1
 
 
 def note_shown(connection: Connection, edit: str, *, channel: str, ts: str, now: datetime) -> bool:
@@ -130,15 +127,14 @@ def note_shown(connection: Connection, edit: str, *, channel: str, ts: str, now:
     """
     root = table.alias()
     is_there = and_(root.c.state == "sent", root.c.external_channel == channel, root.c.external_id == ts)
-    waits = and_(table.c.id == edit, table.c.state.in_(_UNSENT), exists().where(root.c.id == table.c.root, is_there))
-    place: Row = {"state": "sent", "sent_at": now, "external_channel": channel, "external_id": ts}
-    return connection.execute(update(table).where(waits).values(_NO_ERROR | place)).rowcount == 1
+    waits = (table.c.id == edit, table.c.state.in_(_UNSENT), exists().where(root.c.id == table.c.root, is_there))
+    place = {"state": "sent", "sent_at": now, "external_channel": channel, "external_id": ts}
+    return _is_changed(connection, *waits, **_NO_ERROR | place)
 
 
 def recompose(connection: Connection, delivery: str, payload: Mapping[str, Any]) -> bool:
     """Replace the content of a delivery that waits. False if it does not wait any more."""
-    waits = and_(table.c.id == delivery, table.c.state.in_(_UNSENT))
-    return connection.execute(update(table).where(waits).values(payload=payload)).rowcount == 1
+    return _is_changed(connection, table.c.id == delivery, table.c.state.in_(_UNSENT), payload=payload)
 
 
 def leave_channels(connection: Connection, codes: Collection[str], named: Collection[str]) -> None:
@@ -163,22 +159,21 @@ def claim(
     An edit is claimed only if no other edit of its message is being sent and no later one is stored. A delivery in
     ``sending`` is never claimed: :func:`settle` releases it first, in the name of the sender that is gone.
     """
-    _serialize_claims_of_root(connection, delivery)
+    if connection.dialect.name == "postgresql":  # two claims of edits of one message; SQLite has only one writer
+        root = connection.execute(select(table.c.root).where(table.c.id == delivery)).scalar()
+        one_at_a_time(connection, f"edits of {root or delivery}")
+    other = table.alias()
+    is_edit = (other.c.root == table.c.root, other.c.operation == "edit", other.c.id != table.c.id)
+    under_way = (*is_edit, other.c.state == "sending")
     conditions = (
         table.c.id == delivery,
         table.c.state == from_state,
         table.c.state.in_(_UNSENT),
-        or_(table.c.operation != "edit", and_(~_edit_under_way(), ~_later_edit())),
+        # an edit that is being sent could arrive later and replace this one
+        or_(table.c.operation != "edit", and_(~exists().where(*under_way), ~_later_edit())),
     )
-    claimed: Row = {"state": "sending", "attempts": table.c.attempts + 1, "claimed_at": now, "claimed_by": worker}
-    return connection.execute(update(table).where(*conditions).values(claimed)).rowcount == 1
-
-
-def _serialize_claims_of_root(connection: Connection, delivery: str) -> None:
-    """Serialize claims of two edits of one message. SQLite has only one writer."""
-    if connection.dialect.name == "postgresql":
-        root = connection.execute(select(table.c.root).where(table.c.id == delivery)).scalar()
-        one_at_a_time(connection, f"edits of {root or delivery}")
+    counted = table.c.attempts + 1
+    return _is_changed(connection, *conditions, state="sending", attempts=counted, claimed_at=now, claimed_by=worker)
 
 
 def settle(
@@ -204,4 +199,4 @@ def settle(
     place = {"external_channel": external_channel, "external_id": external_id}
     outcome |= {name: value for name, value in place.items() if value is not None}
     held = (table.c.id == delivery, table.c.state == "sending", table.c.claimed_by == worker)
-    return connection.execute(update(table).where(*held).values(outcome)).rowcount == 1
+    return _is_changed(connection, *held, **outcome)

@@ -12,7 +12,6 @@ from contextlib import closing
 from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import (
     ColumnElement,
@@ -26,6 +25,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    true,
     union,
     update,
 )
@@ -97,19 +97,16 @@ def windows_due(connection: Connection, keep: Retention) -> list[tuple[Schedule,
 
 def due_of(connection: Connection, schedule: Schedule, start: datetime, keep: Retention) -> Removed:
     """How much is to be removed from one window."""
-    cells, counts, where = tables.cells, tables.counts, dict(_to_prune(keep, schedule))
-    count = {
-        table.name: int(connection.execute(_of_window(select(func.count()), table, start, condition)).scalar_one())
-        for table, condition in where.items()
-    }
-    size = select(
-        func.coalesce(func.sum(func.length(cells.c.labels) + func.coalesce(func.length(cells.c.segments), 0)), 0)
-    )
-    size_of_cells = connection.execute(_of_window(size, cells, start, where[cells])).scalar_one()
+    cells, counts, where = tables.cells, tables.counts, dict(_to_prune(keep, schedule, start))
+    rows = [
+        connection.execute(select(func.count()).select_from(table).where(where[table])).scalar_one()
+        for table in (tables.estimates, tables.shifts, tables.quality)
+    ]
+    size = func.sum(func.length(cells.c.labels) + func.coalesce(func.length(cells.c.segments), 0))
+    bytes_of_cells = connection.execute(select(func.coalesce(size, 0)).where(where[cells])).scalar_one()
     same = and_(*(counts.c[name] == cells.c[name] for name in ("schedule", "window_start", "source")))
-    labels = select(func.count()).select_from(counts.join(cells, same))
-    labels_of_cells = connection.execute(_of_window(labels, cells, start, where[cells])).scalar_one()
-    return Removed(1, labels_of_cells, int(size_of_cells), count["estimates"], count["shifts"], count["quality"])
+    labels = select(func.count()).select_from(counts.join(cells, same)).where(where[cells])
+    return Removed(1, connection.execute(labels).scalar_one(), int(bytes_of_cells), *rows)
 
 
 def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Retention, now: datetime) -> Removed:
@@ -121,15 +118,11 @@ def remove(connection: Connection, schedule: Schedule, start: datetime, keep: Re
     for source in sorted(connection.execute(sources).scalars()):
         one_at_a_time(connection, f"reading {schedule} {start.isoformat()} {source}")
     found = due_of(connection, schedule, start, keep)
-    where = dict(_to_prune(keep, schedule))
+    where = dict(_to_prune(keep, schedule, start))
     for table in (tables.cells, tables.estimates, tables.shifts):
-        connection.execute(_of_window(delete(table), table, start, where[table]))
-    connection.execute(
-        _of_window(update(tables.counts), tables.counts, start, where[tables.counts]).values(segments=null())
-    )
-    connection.execute(
-        _of_window(update(tables.quality), tables.quality, start, where[tables.quality]).values(examples=[])
-    )
+        connection.execute(delete(table).where(where[table]))
+    connection.execute(update(tables.counts).where(where[tables.counts]).values(segments=null()))
+    connection.execute(update(tables.quality).where(where[tables.quality]).values(examples=[]))
     until = {each: removed_until(connection, each) for each in SCHEDULES}
     if start < keep.details_from[schedule]:
         until[schedule] = max(start, until[schedule] or start)
@@ -167,31 +160,28 @@ def is_removed(connection: Connection, window: Window) -> bool:
     return not ends or any(ended is None or ended < note.at for ended in ends)
 
 
-def _to_prune(keep: Retention, schedule: Schedule) -> Iterator[tuple[Table, ColumnElement[bool]]]:
-    """The tables to prune, each with the condition of the rows that are removed or emptied."""
+def _to_prune(
+    keep: Retention, schedule: Schedule, start: datetime | None = None
+) -> Iterator[tuple[Table, ColumnElement[bool]]]:
+    """The tables to prune, each with the condition of the rows, of one window or all, that are removed or emptied."""
     counts, estimates, shifts, quality = tables.counts, tables.estimates, tables.shifts, tables.quality
-    details = keep.details_from[schedule]
-    yield tables.cells, _before(tables.cells, schedule, keep.counts_from[schedule])
-    yield counts, and_(_before(counts, schedule, keep.counts_from[schedule]), counts.c.segments.is_not(None))
-    yield estimates, and_(_before(estimates, schedule, details), _is_not_judged(estimates, schedule, keep))
-    yield shifts, and_(_before(shifts, schedule, details), shifts.c.test.not_in(sorted(keep.tests[schedule])))
+    of_label, of_segment, tests = (sorted(each[schedule]) for each in (keep.metrics, keep.of_segments, keep.tests))
+    not_judged = or_(
+        and_(estimates.c.segment == tables.WHOLE, estimates.c.metric.not_in(of_label)),
+        and_(estimates.c.segment != tables.WHOLE, estimates.c.metric.not_in(of_segment)),
+    )
     shown = cast(quality.c.examples, Text).not_in(["[]", "null"])
-    yield quality, and_(_before(quality, schedule, details), shown)
-
-
-def _is_not_judged(table: Table, schedule: Schedule, keep: Retention) -> ColumnElement[bool]:
-    """The condition for estimates that no rule judges."""
-    of_label = and_(table.c.segment == tables.WHOLE, table.c.metric.not_in(sorted(keep.metrics[schedule])))
-    of_segment = table.c.metric.not_in(sorted(keep.of_segments[schedule]))
-    return or_(of_label, and_(table.c.segment != tables.WHOLE, of_segment))
-
-
-def _before(table: Table, schedule: Schedule, start: datetime) -> ColumnElement[bool]:
-    return and_(table.c.schedule == schedule, table.c.window_start < start)
-
-
-def _of_window(statement: Any, table: Table, start: datetime, condition: ColumnElement[bool]) -> Any:
-    return statement.where(table.c.window_start == start, condition)
+    details = keep.details_from[schedule]
+    for table, before, condition in (
+        (tables.cells, keep.counts_from[schedule], true()),
+        (counts, keep.counts_from[schedule], counts.c.segments.is_not(None)),
+        (estimates, details, not_judged),
+        (shifts, details, shifts.c.test.not_in(tests)),
+        (quality, details, shown),
+    ):
+        window = table.c.window_start < before
+        window = window if start is None else and_(window, table.c.window_start == start)
+        yield table, and_(table.c.schedule == schedule, window, condition)
 
 
 def shrink(file: Path, loose: int, busy_s: float) -> bool:

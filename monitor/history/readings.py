@@ -88,7 +88,9 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row,
     It compresses the counts, so that no lock is held meanwhile.
     """
     at = {"schedule": window.schedule, "window_start": window.start, "source": reading.source}
-    rejected = as_json(reading.cells, reading.rejected) | _as_json(reading.last_read)
+    rejected, last = as_json(reading.cells, reading.rejected), reading.last_read
+    if last is not None:  # beside the rejected rows that a reading has instead
+        rejected["last_read"] = {"rows": int(last.rows), "settings": last.settings}
     rows = int(reading.rows)
     row = row_of(tables.readings, reading, **at, rows=rows, read_at=now, rejected=rejected)
     counts = [
@@ -103,26 +105,13 @@ def prepare(window: Window, reading: StoredReading, now: datetime) -> tuple[Row,
         for label, part in reading.labels.items()
     ]
     quality = [row_of(tables.quality, bad, **at, rows=int(bad.rows)) for bad in reading.quality]
-    cells = [at | _cells(reading)] if reading.labels else []
+    cells = []
+    if reading.labels:
+        from monitor.history import counts_file  # noqa: PLC0415 - imports NumPy; an emergency stop must not wait
+
+        parts = None if reading.segment_counts is None else counts_file.of_segments(reading.segment_counts)
+        cells = [{**at, "labels": counts_file.of_labels(reading.labels), "segments": parts}]
     return row, {tables.counts: counts, tables.cells: cells, tables.quality: quality}
-
-
-def _cells(reading: StoredReading) -> Row:
-    from monitor.history import counts_file  # noqa: PLC0415 - imports NumPy; an emergency stop must not wait
-
-    parts = reading.segment_counts
-    segments = None if parts is None else counts_file.of_segments(parts)
-    return {"labels": counts_file.of_labels(reading.labels), "segments": segments}
-
-
-def _as_json(found: LastRead | None) -> Row:
-    """What was read before, beside the rejected rows that a reading has instead; {} if there is nothing to remember."""
-    return {} if found is None else {"last_read": {"rows": int(found.rows), "settings": found.settings}}
-
-
-def _last_read(kept: Row | None) -> LastRead | None:
-    found = (kept or {}).get("last_read")
-    return None if found is None else LastRead(found["rows"], found["settings"])
 
 
 def save(connection: Connection, row: Row, rows_of: Mapping[Table, Sequence[Row]]) -> None:
@@ -147,7 +136,9 @@ def load(
     of_reading = select(counts).where(_is_reading(counts, schedule, window_start, source)).order_by(counts.c.label)
     stored = connection.execute(of_reading).all()
     cells, rejected = from_json(row["rejected"])
-    bad, last = tuple(quality(connection, schedule, window_start, source)), _last_read(row["rejected"])
+    kept_last = (row["rejected"] or {}).get("last_read")
+    last = None if kept_last is None else LastRead(kept_last["rows"], kept_last["settings"])
+    bad = tuple(quality(connection, schedule, window_start, source))
     reading = record_of(StoredReading, row, quality=bad, cells=cells, rejected=rejected, last_read=last)
     if not stored:
         return replace(reading, segment_counts={} if segment_counts else None)

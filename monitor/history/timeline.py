@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, and_, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
 
 from monitor.core.records import Annotation, TimelineEvent
 from monitor.history import tables
@@ -109,29 +109,24 @@ def _pins(
 ) -> list[TimelineEvent]:
     """Pinned baselines. Labels that were pinned together are one event."""
     table = tables.baselines
-    columns = (
-        table.c.source,
-        table.c.label,
-        table.c.first_window,
-        table.c.last_window,
-        table.c.pinned_at,
-        table.c.pinned_by,
-        table.c.reason,
-    )
-    statement = select(*columns).where(*_of(table, source, label), table.c.pinned_at >= since)
-    by_pin: dict[tuple[Any, ...], list[Any]] = {}
-    for row in connection.execute(statement.where(table.c.pinned_at < until).order_by(table.c.pinned_at)):
-        key = row.source, row.first_window, row.last_window, row.pinned_at, row.pinned_by, row.reason
-        by_pin.setdefault(key, []).append(row)
-    return [_pin(rows) for rows in by_pin.values()]
+    columns = (table.c[name] for name in ("label", *_OF_PIN))
+    conditions = [] if source is None else [table.c.source == source]
+    conditions += [] if label is ANY else [table.c.label.in_({tables.WHOLE, label})]
+    within = (table.c.pinned_at >= since, table.c.pinned_at < until)
+    statement = select(*columns).where(*conditions, *within).order_by(table.c.pinned_at)
+    by_pin: dict[tuple[Any, ...], list[str | None]] = {}
+    for of_label, *pin in connection.execute(statement):
+        by_pin.setdefault(tuple(pin), []).append(of_label)
+    return [_pin(sorted(filter(None, labels)), *pin) for pin, labels in by_pin.items()]
 
 
-def _pin(rows: Sequence[Any]) -> TimelineEvent:
-    row, named = rows[0], sorted(each.label for each in rows if each.label)
+_OF_PIN = ("source", "first_window", "last_window", "pinned_at", "pinned_by", "reason")
+
+
+def _pin(named: Sequence[str], source: str, first: str, last: str, at: datetime, by: str, reason: str) -> TimelineEvent:
     about = f" of {len(named)} labels" if len(named) > 1 else "" if named else " of the source as a whole"
-    text = f"baseline {row.first_window} to {row.last_window} pinned{about}" + (f": {row.reason}" if row.reason else "")
-    label = named[0] if len(named) == 1 else None
-    return TimelineEvent(row.pinned_at, "baseline", text, row.source, label, row.pinned_by)
+    text = f"baseline {first} to {last} pinned{about}" + (f": {reason}" if reason else "")
+    return TimelineEvent(at, "baseline", text, source, named[0] if len(named) == 1 else None, by)
 
 
 def _revisions(connection: Connection, since: datetime, until: datetime) -> list[TimelineEvent]:
@@ -171,8 +166,3 @@ def _published(at: datetime, by: str, changes: list[ThresholdChange]) -> Timelin
 
 def _score(score: float | None) -> str:
     return "no score" if score is None else f"{score:g}"
-
-
-def _of(table: Table, source: str | None, label: LabelFilter) -> list[Any]:
-    conditions = [] if source is None else [table.c.source == source]
-    return conditions if label is ANY else [*conditions, table.c.label.in_({tables.WHOLE, label})]
