@@ -101,7 +101,10 @@ class ClusterStatements(RowLevels):
         Sums are named ``all_r``, ``predicted_r`` and so on. They are NULL or 0 if the label has no such row.
         """
         facts = self._facts()
-        return self._cluster_sums(facts, ("cluster",), self._parts_of_labels(facts), by_label=True)
+        r, w = self._residual(facts)
+        acting = {where: facts.c[where] == ONE for where in WHERES[1:]}
+        parts = {f"{where}_": (sa.case((acts, r)), sa.case((acts, w))) for where, acts in acting.items()}
+        return self._cluster_sums(facts, ("cluster",), {"all_": (r, w), **parts}, by_label=True)
 
     def band_dependence(self) -> Statement:
         """:meth:`dependence` by label of the rows of a cluster with scores in one of twenty bands."""
@@ -109,15 +112,6 @@ class ClusterStatements(RowLevels):
         band = sa.cast(sa.func.floor(double(facts.c.cell) * sa.literal_column("0.002e0")), sa.BigInteger)
         banded = sa.select(facts, band.label("band")).subquery("banded")
         return self._cluster_sums(banded, ("cluster", "band"), {"all_": self._residual(banded)}, by_label=True)
-
-    def _parts_of_labels(self, facts: FromClause) -> dict[str, tuple[Expression, Expression]]:
-        """The parts of :meth:`label_dependence`: prefix of the names -> (weighted residual, weight) of a row."""
-        r, w = self._residual(facts)
-        parts: dict[str, tuple[Expression, Expression]] = {"all_": (r, w)}
-        for where in WHERES[1:]:
-            chosen = facts.c[where] == ONE
-            parts[f"{where}_"] = (sa.case((chosen, r)), sa.case((chosen, w)))
-        return parts
 
     def _residual(self, facts: FromClause) -> tuple[Expression, Expression]:
         """The weighted residual of a row and its weight."""
@@ -185,7 +179,9 @@ class ClusterStatements(RowLevels):
         names = () if "weight" in self.layout else ("w", "cc")  # numbers of rows, and their squares
         whole = {f"{part}{name}" for part in parts for name in names}
         return {
-            name: _sum_of_whole(value) if name in whole else self.dialect.exact_sum(value, bounded=False)
+            name: double(sa.func.sum(sa.cast(value, sa.BigInteger)))
+            if name in whole
+            else self.dialect.exact_sum(value, bounded=False)
             for name, value in outer.items()
         }
 
@@ -200,8 +196,3 @@ class ClusterStatements(RowLevels):
         if alone is None:
             return {name: cluster for name, (_, cluster) in pairs.items()}
         return {name: sa.case((alone, row), else_=cluster) for name, (row, cluster) in pairs.items()}
-
-
-def _sum_of_whole(value: Expression) -> Expression:
-    """The sum of whole numbers in double precision."""
-    return double(sa.func.sum(sa.cast(value, sa.BigInteger)))

@@ -63,7 +63,10 @@ class RankedStatements(Statements):
         """Also the nDCG of the k highest-scored labels: sum of y / log2(1 + rank) over its largest possible value."""
 
         def gain(place: Expression, rank: int) -> Expression:
-            cases = ((place == whole_number(k), facts.c.y * _discount(k)) for k in range(1, rank + 1))
+            discounts: dict[int, Expression] = {
+                k: sa.literal_column(repr(1 / math.log2(1 + k))) for k in range(1, rank + 1)
+            }
+            cases = ((place == whole_number(k), facts.c.y * discount) for k, discount in discounts.items())
             return sa.func.sum(double(sa.case(*cases, else_=ZERO)))
 
         found = Statements._item_values(self, facts)
@@ -185,10 +188,6 @@ class NumberStatements(Statements):
             (false_or_null(finite["actual"]), RejectReason.OUTCOME_NOT_FINITE),
             *self._weight_reasons(),
         ]
-
-
-def _discount(place: int) -> Expression:
-    return sa.literal_column(repr(1 / math.log2(1 + place)))
 
 
 def _how_untrue(rows: Subquery) -> Expression:

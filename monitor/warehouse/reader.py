@@ -277,9 +277,7 @@ class Warehouse:
             found = Reader(name, rows, outside, whole).reading()
         found = self._with_odd_names(self._with_lines(found, source), source)
         found = self._with_join(found, source)
-        if whole and source.unresolved:
-            found = self._with_unresolved(found, source)
-        return replace(found, quality=(*self._lines_set_aside(name, source), *found.quality))
+        return self._with_unresolved(found, source) if whole and source.unresolved else found
 
     def _with_odd_names(self, found: Reading, source: SourceConfig) -> Reading:
         """The reading, with what is odd about the names of truths if a label is wrong most of the time."""
@@ -300,23 +298,26 @@ class Warehouse:
         return replace(found, unresolved=rows).noted(WAITING_UNUSABLE, [why] if aside else [])
 
     def _with_lines(self, found: Reading, source: SourceConfig) -> Reading:
-        """The reading with lines that are no rows, though of the window: each has lost a row, or one for each label."""
-        date, given_type = source.window_on, source.types.get(source.window_on)
-        form = None if given_type in (None, NUMBER, TEXT) else given_type  # None is an ISO date
-        resolved = lines_of(self._unreadable, source.relations)
-        lines = lines_between(resolved, source.columns.get(date, date), form, found.window)
-        if not lines:
-            return found
-        lost = lines * (max(len(found.labels), 1) if source.wide is not None else 1)
-        cell = RejectedCell(None, RejectReason.LINE_UNREADABLE.value, None, None, lost)
-        return replace(found, rejected=(*found.rejected, cell))
+        """The reading with the lines that are no rows of the files that a source names, as they were read last.
 
-    def _lines_set_aside(self, name: str, source: SourceConfig) -> tuple[RejectedRows, ...]:
-        """The lines that are no rows of the files that a source names, as they were read last."""
-        found = lines_of(self._unreadable, source.relations)
-        shown = found[:EXAMPLES]
-        examples = tuple({"line": f"line {each.line} of {each.path}", "why": each.why} for each in shown)
-        return (RejectedRows(name, RejectReason.LINE_UNREADABLE.value, len(found), examples),) if found else ()
+        Of these, each that is of the window has lost a row, or one for each label.
+        """
+        paths = dict.fromkeys(relation.strip() for relation in source.relations)
+        aside = [line for path in paths for line in self._unreadable.get(path, ())]
+        if not aside:
+            return found
+        reason, date, given_type = (
+            RejectReason.LINE_UNREADABLE.value,
+            source.window_on,
+            source.types.get(source.window_on),
+        )
+        form = None if given_type in (None, NUMBER, TEXT) else given_type  # None is an ISO date
+        lines = lines_between(aside, source.columns.get(date, date), form, found.window)
+        lost = lines * (max(len(found.labels), 1) if source.wide is not None else 1)
+        cells = [RejectedCell(None, reason, None, None, lost)] if lines else []
+        examples = tuple({"line": f"line {each.line} of {each.path}", "why": each.why} for each in aside[:EXAMPLES])
+        quality = (RejectedRows(found.source, reason, len(aside), examples), *found.quality)
+        return replace(found, quality=quality, rejected=(*found.rejected, *cells))
 
     def fingerprint(self, name: str, source: SourceConfig, window: Window, *, now: datetime) -> str | None:
         """A text that changes when the rows of the window change, or the configuration by which they are read.
@@ -553,12 +554,6 @@ def with_part_not_read(reading: Reading, part: str, error: RelationError | Wareh
     """The reading, whose ``quality`` says that a part of it could not be read, and why."""
     said = part_not_read(reading.source, part, problem_of(error), without_secrets(str(error)))
     return replace(reading, quality=(*reading.quality, said))
-
-
-def lines_of(known: Mapping[str, Sequence[UnreadableLine]], relations: Iterable[str]) -> list[UnreadableLine]:
-    """The lines that are no rows of the files of these relations."""
-    paths = dict.fromkeys(relation.strip() for relation in relations)
-    return [line for path in paths for line in known.get(path, ())]
 
 
 # --- errors in plain words

@@ -77,7 +77,9 @@ class RowLevels:
 
     def _judged(self) -> Subquery:
         """The rows of the window with the first reason to reject each, in the order of :class:`RejectReason`."""
-        columns = [*self._identity(), *self._values(), *self._dated(), *self._extras()]
+        date = self.source.window_on  # as `dated`, unless it is `resolved`
+        dated = [] if date == "resolved_at" else [self._instant(date).label("dated")]
+        columns = [*self._identity(), *self._values(), *dated, *self._extras()]
         if self.features:
             columns += [self._feature(name).label(feature_key(i)) for i, name in enumerate(self.source.features)]
             columns += [self._text("true_label").label("true_label")] if "true_label" in self.layout else []
@@ -213,11 +215,8 @@ class RowLevels:
 
     def _identity(self) -> list[sa.Label[Any]]:
         names = {"item": "item", "label": "label", "score_text": self.score_column, "date_text": self.source.window_on}
-        return [self._text_or_none(column).label(name) for name, column in names.items()]
-
-    def _text_or_none(self, name: str) -> Expression:
-        """A column as text; NULL without it, as of a score that is computed elsewhere."""
-        return self._text(name) if name in self.layout else sa.cast(sa.null(), sa.Text)
+        nothing = sa.cast(sa.null(), sa.Text)  # of a score that is computed elsewhere
+        return labelled({name: self._text(each) if each in self.layout else nothing for name, each in names.items()})
 
     def _values(self) -> list[sa.Label[Any]]:
         values = {"score": self._share("score"), "actual": self._share("actual"), "predicted": self._predicted()}
@@ -244,11 +243,6 @@ class RowLevels:
         placed = sa.select(*kept, place).where(*conditions).subquery("placed_scores")
         largest = sa.case((placed.c.score_place == ONE, ONE), else_=ZERO).label("predicted")
         return sa.select(*(placed.c[column.name] for column in kept), largest).subquery(name)
-
-    def _dated(self) -> list[sa.Label[Any]]:
-        """The date by which a row is in the window, unless that is ``resolved``."""
-        name = self.source.window_on
-        return [] if name == "resolved_at" else [self._instant(name).label("dated")]
 
     def _extras(self) -> list[sa.Label[Any]]:
         extras = [self._text("cluster").label("cluster")] if "cluster" in self.layout else []

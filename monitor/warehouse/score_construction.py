@@ -1,6 +1,6 @@
 """Scores in [0, 1] from log-probabilities and votes: one function of the numbers of a row for each of CONSTRUCTIONS.
 
-:func:`scores` parses the rows, and gives the reason for each row without a score: one broken answer stops nothing.
+:meth:`Construction.score` parses a row, and gives the reason for one without a score: one broken answer stops nothing.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from heapq import nlargest
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from monitor.core.records import ROUNDING
 
-Floats = npt.NDArray[np.float64]
 Row = Sequence[float]
 RowValue = str | Row | None
 Needs = Literal["token_logprobs", "label_logprobs", "votes"]
@@ -174,7 +172,13 @@ class Construction:
     least: int = 1
 
     def score(self, value: RowValue) -> float | BadArray:
-        """The score of a row, or why there is none. Log-probabilities are at most 0, votes in [0, 1]."""
+        """The score of a row (a JSON array as text, a list of numbers, or None), or why there is none.
+
+        Log-probabilities are natural logarithms, at most 0; votes are in [0, 1].
+
+        >>> [CONSTRUCTIONS["min_probability"].score(row) for row in ("[0, 0]", None, "[0.3]")]
+        [1.0, <BadArray.MISSING: 'missing'>, <BadArray.OUT_OF_RANGE: 'out_of_range'>]
+        """
         row = _numbers(value)
         if isinstance(row, BadArray):
             return row
@@ -236,31 +240,6 @@ _ALL = (
 )
 
 CONSTRUCTIONS: Mapping[str, Construction] = {each.name: each for each in _ALL}
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scored:
-    """N scores, shape (N,), NaN for a row without one; ``reasons`` maps the index of such a row to the reason."""
-
-    score: Floats
-    reasons: Mapping[int, BadArray]
-
-
-def scores(method: str, values: Sequence[RowValue]) -> Scored:
-    """The score of each row by one construction; a row without a score has NaN and a reason.
-
-    ``values`` has a JSON array as text, a list of numbers, or None for each row. Log-probabilities are natural
-    logarithms. Raises ValueError for an unknown method.
-
-    >>> found = scores("min_probability", ["[-0.1, -0.7]", None, "[0.3]"])
-    >>> found.score.round(4).tolist(), [str(reason) for reason in found.reasons.values()]
-    ([0.4966, nan, nan], ['missing', 'out_of_range'])
-    """
-    if method not in CONSTRUCTIONS:
-        raise ValueError(f"{method!r} is no construction; choose one of: {', '.join(CONSTRUCTIONS)}")
-    found = [CONSTRUCTIONS[method].score(value) for value in values]
-    reasons = {place: each for place, each in enumerate(found) if isinstance(each, BadArray)}
-    return Scored(np.array([math.nan if isinstance(each, BadArray) else each for each in found]), reasons)
 
 
 def _numbers(value: Any) -> list[float] | BadArray:

@@ -7,6 +7,7 @@ in other sources.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -23,7 +24,7 @@ from monitor.warehouse.dates import instant_of
 from monitor.warehouse.dialects import FIRST, NUMERIC, Kind
 from monitor.warehouse.duckdb import DuckDB
 from monitor.warehouse.relation import from_clause
-from monitor.warehouse.score_construction import BadArray, scores
+from monitor.warehouse.score_construction import CONSTRUCTIONS, BadArray
 from monitor.warehouse.statements import Asked, Rows, Statements
 
 CHUNK = 50_000
@@ -40,12 +41,16 @@ def localised(rows: Rows[Asked]) -> Iterator[Rows[Asked]]:
     if made is None:
         yield rows
         return
-    layout = _layout_of_copy(plain, made)
+    names = ["score" if name == made.source else name for name in plain.layout.columns]
+    in_copy = {name: Column(f"c{place}", _kind(plain, name)) for place, name in enumerate(names)}
+    layout = Layout(from_clause(TableName((_TABLE,))), in_copy)
     engine = sa.create_engine("duckdb:///:memory:", poolclass=NullPool)
     try:
         with engine.connect() as local, local.begin():
             local.exec_driver_sql("SET TimeZone = 'UTC'")
-            local.exec_driver_sql(_create(layout))
+            kinds = {"number": "DOUBLE", "text": "VARCHAR"}
+            columns = ", ".join(f"{column.name} {kinds[column.kind]}" for column in layout.columns.values())
+            local.exec_driver_sql(f"CREATE TABLE {_TABLE} ({columns})")
             chunked = rows.connection.execution_options(yield_per=CHUNK)
             result = chunked.execute(plain.raw(tuple(plain.layout.columns)))
             for part in result.partitions(CHUNK):
@@ -56,12 +61,6 @@ def localised(rows: Rows[Asked]) -> Iterator[Rows[Asked]]:
         engine.dispose()
 
 
-def _layout_of_copy(plain: Statements, made: ScoreFrom) -> Layout:
-    names = ["score" if name == made.source else name for name in plain.layout.columns]
-    columns = {name: Column(f"c{place}", _kind(plain, name)) for place, name in enumerate(names)}
-    return Layout(from_clause(TableName((_TABLE,))), columns)
-
-
 def _kind(plain: Statements, name: str) -> Kind:
     if name in _NUMBERS:
         return "number"
@@ -70,17 +69,12 @@ def _kind(plain: Statements, name: str) -> Kind:
     return "number" if is_feature else "text"
 
 
-def _create(layout: Layout) -> str:
-    types = ((column.name, "DOUBLE" if column.kind == "number" else "VARCHAR") for column in layout.columns.values())
-    return f"CREATE TABLE {_TABLE} ({', '.join(f'{name} {type_}' for name, type_ in types)})"
-
-
 def _scored(rows: Sequence[Sequence[Any]], plain: Statements, made: ScoreFrom) -> dict[str, list[Any]]:
     """The columns of some rows by canonical name: dates as ISO text; scores, NaN if an array gives none."""
     columns = dict(zip(plain.layout.columns, map(list, zip(*rows, strict=True)), strict=True))
-    found = scores(made.method, columns.pop(made.source))
-    missing = {row for row, reason in found.reasons.items() if reason is BadArray.MISSING}
-    columns["score"] = [None if row in missing else float(score) for row, score in enumerate(found.score)]
+    found = map(CONSTRUCTIONS[made.method].score, columns.pop(made.source))
+    none = {BadArray.MISSING: None}
+    columns["score"] = [none.get(each, math.nan) if isinstance(each, BadArray) else each for each in found]
     for name in _DATES:
         if name in columns:
             columns[name] = [_date_text(value) for value in columns[name]]
