@@ -69,7 +69,7 @@ def contract(source: SourceConfig) -> Contract:
         optional = ("label", "predicted_at", "model_version", "weight")
         return Contract(("item", *values, "resolved_at"), optional, (*values, "weight"), ())
     score, single = score_name(source), source.kind == "single_label"
-    truth = () if _truth_is_wide(source) else (truth_name(source),)
+    truth = () if source.wide is not None and source.wide.actual is not None else (truth_name(source),)
     named = ("label", score) if not single else ("predicted_label", score)
     required = ("item", *(named if source.wide is None else ()), *truth, "resolved_at")
     scores = [name for name in ("score", "confidence") if name != score or not source.score]
@@ -88,10 +88,6 @@ def truth_name(source: SourceConfig) -> str:
     """``actual`` if the truth of a label is 0 or 1, ``true_label`` if the column names the true label."""
     assumed = "true_label" if source.kind == "single_label" or source.wide is not None else "actual"
     return next((name for name in ("actual", "true_label") if name in source.columns), assumed)
-
-
-def _truth_is_wide(source: SourceConfig) -> bool:
-    return source.wide is not None and source.wide.actual is not None
 
 
 def _decisions(source: SourceConfig) -> tuple[str, ...]:
@@ -174,8 +170,13 @@ def relation_of(opened: OpenSource) -> Relation:
 
 def _fault_of(relation: Relation, source: SourceConfig, dialect: Dialect) -> tuple[str, str] | None:
     """Why a relation cannot be read, and what to do. Web addresses are not checked."""
+    if isinstance(relation, ParquetFiles | CsvFiles) and not dialect.reads_files:
+        kind = "Parquet" if isinstance(relation, ParquetFiles) else "CSV"
+        return f"{dialect.name} cannot read {kind} files", "use DuckDB, or name a table"
     if isinstance(relation, ParquetFiles | CsvFiles):
-        return _fault_of_files(relation, dialect)
+        path = relation.path
+        there = "://" in path or Path(path).is_file() or any(iglob(path, recursive=True))  # noqa: PTH207 - absolute
+        return None if there else (f"No files found: {path}", "correct the path; it is from where calmon runs")
     if source.types and not any(map(is_files, source.relations)):
         return "types are of the columns of files, and the relation names none", "cast them in a view or a SELECT"
     if isinstance(relation, TableName) and len(relation.parts) > dialect.name_parts:
@@ -183,16 +184,6 @@ def _fault_of(relation: Relation, source: SourceConfig, dialect: Dialect) -> tup
     if isinstance(relation, TableName) and any("." in part for part in relation.parts[:-1]):
         return f"{source.relation} has a dot within a schema's name", "put a view elsewhere"
     return None
-
-
-def _fault_of_files(files: ParquetFiles | CsvFiles, dialect: Dialect) -> tuple[str, str] | None:
-    if not dialect.reads_files:
-        kind = "Parquet" if isinstance(files, ParquetFiles) else "CSV"
-        return f"{dialect.name} cannot read {kind} files", "use DuckDB, or name a table"
-    there = "://" in files.path or Path(files.path).is_file()
-    if there or any(iglob(files.path, recursive=True)):  # noqa: PTH207 - absolute patterns
-        return None
-    return f"No files found: {files.path}", "correct the path; it is from where calmon runs"
 
 
 def layout_of(opened: OpenSource, relation: Relation, clause: FromClause, available: Columns) -> Layout:

@@ -68,7 +68,8 @@ def header_of(path: str, lines: Sequence[str]) -> Header | None:
         elif line.strip() and not _is_remark(lines[place:], separators):
             separator, names = _divided(lines[place:], separators)
             if sum(bool(name) for name in names) > 1:
-                _check_encoding(path, place, names)
+                if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in "".join(names)):
+                    raise not_in_utf8(f"line {place + 1} of {path}")
                 return Header(separator, _unique(names), place)
     some = next((line for line in lines if line.strip()), None)
     if some is None:
@@ -119,12 +120,6 @@ def _is_remark(lines: Sequence[str], separators: Sequence[str]) -> bool:
         return False
     separator, fields = _divided(rest, separators)
     return len(_fields(lines, separator)) != len(fields)
-
-
-def _check_encoding(path: str, place: int, names: Sequence[str]) -> None:
-    joined = "".join(names)
-    if "\0" in joined or any("\ud800" <= character <= "\udfff" for character in joined):
-        raise not_in_utf8(f"line {place + 1} of {path}")
 
 
 def _unique(names: Sequence[str]) -> tuple[str, ...]:

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy import exc
 from sqlalchemy.sql.expression import FromClause
@@ -96,11 +95,18 @@ class DuckDB(Embedded, CountsBits):
             )
             iso = sa.func.regexp_full_match(text, literal_of(ISO))
             return sa.case((iso, sa.try_cast(plain, sa.TIMESTAMP(timezone=True))))
-        # nanoseconds, which pandas writes, cannot be compared with the year 9999; of microseconds the cast does nothing
-        cast: Expression = sa.cast(column, sa.TIMESTAMP(timezone=kind == "timestamptz"))
-        return (
-            cast if kind == "date" else sa.case((_has_nanoseconds(column, kind), _cut(column, kind, cast)), else_=cast)
+        zoned = kind == "timestamptz"
+        cast: Expression = sa.cast(column, sa.TIMESTAMP(timezone=zoned))
+        if kind == "date":
+            return cast
+        # nanoseconds, which pandas writes, cannot be compared with the year 9999, and the cast would round them into
+        # the next window. DuckDB knows the type before it reads, so no row costs more. The cast itself is for infinity
+        has_nanoseconds = sa.func.typeof(column) == sa.literal_column(
+            f"'{'TIMESTAMPTZ_NS' if zoned else 'TIMESTAMP_NS'}'"
         )
+        make = sa.func.make_timestamptz if zoned else sa.func.make_timestamp
+        whole: Expression = sa.func.epoch_ns(column).op("//")(sa.literal_column("1000"))
+        return sa.case((has_nanoseconds, sa.func.coalesce(make(whole), cast)), else_=cast)
 
     def byte_length(self, text: Expression) -> Expression:
         """How many bytes a text has in UTF-8."""
@@ -113,29 +119,10 @@ class DuckDB(Embedded, CountsBits):
     def arrays(self, connection: sa.Connection, statement: sa.Executable) -> Arrays:
         """Straight into numpy: three times as fast as rows."""
         cursor: Any = connection.execute(statement).cursor
-        return {name: _unmasked(column) for name, column in cursor.fetchnumpy().items()}
-
-
-def _unmasked(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A column of a result; NULL is None."""
-    if not np.ma.is_masked(column):
-        return np.asarray(column)
-    values = np.asarray(column).astype(object)
-    values[np.ma.getmaskarray(column)] = None
-    return values
-
-
-def _has_nanoseconds(column: Expression, kind: Kind) -> Expression:
-    """Whether the type of a date has nanoseconds. DuckDB knows that before it reads, so no row costs more."""
-    name = "TIMESTAMPTZ_NS" if kind == "timestamptz" else "TIMESTAMP_NS"
-    return sa.func.typeof(column) == sa.literal_column(f"'{name}'")
-
-
-def _cut(column: Expression, kind: Kind, rounded: Expression) -> Expression:
-    """A date with nanoseconds in microseconds, cut off: DuckDB's cast rounds them into the next window.
-
-    ``rounded`` is that cast, for infinity.
-    """
-    make = sa.func.make_timestamptz if kind == "timestamptz" else sa.func.make_timestamp
-    whole: Expression = sa.func.epoch_ns(column).op("//")(sa.literal_column("1000"))
-    return sa.func.coalesce(make(whole), rounded)
+        found = {}
+        for name, column in cursor.fetchnumpy().items():
+            found[name] = np.asarray(column)
+            if np.ma.is_masked(column):  # NULL is None
+                found[name] = found[name].astype(object)
+                found[name][np.ma.getmaskarray(column)] = None
+        return found

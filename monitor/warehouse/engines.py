@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,8 @@ def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
     import duckdb_engine  # noqa: PLC0415 - takes long to import, as duckdb does
 
     duckdb_engine.Dialect.supports_statement_cache = True  # else long statements are compiled again for each window
-    in_memory = url.database in (None, "", ":memory:") or _needs_no_database(url.database, relations)
+    only_files = bool(relations) and all(map(is_files, relations)) and not Path(url.database or "").exists()
+    in_memory = url.database in (None, "", ":memory:") or only_files
     url = url.set(database=":memory:") if in_memory else url
     # No pool: an open file locks its one writer out, so it is open only while it is read
     engine = sa.create_engine(url, poolclass=NullPool, connect_args={} if in_memory else {"read_only": True})
@@ -63,12 +64,6 @@ def _duckdb_engine(url: sa.URL, relations: set[str]) -> sa.Engine:
     return engine
 
 
-def _needs_no_database(path: str | None, relations: Iterable[str]) -> bool:
-    """Whether there is no database file, and all relations are data files."""
-    named = list(relations)
-    return bool(named) and not Path(path or "").exists() and all(is_files(relation) for relation in named)
-
-
 def _sqlite_engine(url: sa.URL, _: set[str]) -> sa.Engine:
     file = None if url.database in (None, "", ":memory:") else Path(url.database or "").absolute()
 
@@ -77,17 +72,16 @@ def _sqlite_engine(url: sa.URL, _: set[str]) -> sa.Engine:
         add_functions(connection)
         return connection
 
+    def still_at_rest(connection: sa.Connection) -> None:
+        try:
+            check_at_rest(connection.connection.driver_connection)
+        except sqlite3.Error as error:
+            raise exc.OperationalError("COMMIT", None, error) from error
+
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
-    event.listen(engine, "commit", _still_at_rest)
+    event.listen(engine, "commit", still_at_rest)
     return engine
-
-
-def _still_at_rest(connection: sa.Connection) -> None:
-    try:
-        check_at_rest(connection.connection.driver_connection)
-    except sqlite3.Error as error:
-        raise exc.OperationalError("COMMIT", None, error) from error
 
 
 def _postgres_engine(url: sa.URL, _: set[str]) -> sa.Engine:

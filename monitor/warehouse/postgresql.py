@@ -8,7 +8,6 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import FromClause
 
@@ -121,7 +120,10 @@ class PostgreSQL(CountsBits):
         if kind in (*NUMERIC, "boolean"):
             function, value = "hashfloat8extended", self.number(column, as_it_is(kind))
         elif kind in ("timestamp", "timestamptz", "date"):
-            function, value = "timestamp_hash_extended", _without_zone(column, kind)
+            # a cast, or the name of a zone, works out the calendar's day of each row, which takes four times as long
+            in_utc: Expression = sa.func.timezone(sa.literal_column("INTERVAL '0'"), column)
+            value = in_utc if kind == "timestamptz" else sa.cast(column, sa.TIMESTAMP())
+            function = "timestamp_hash_extended"
         else:
             function, value = "hashtextextended", self.ordered(self.text(column))
         hashed: Expression = getattr(sa.func, function)(value, sa.literal_column(str(seed)), type_=sa.BigInteger)
@@ -140,30 +142,19 @@ class PostgreSQL(CountsBits):
         """In the server's binary form, in which no number is written with 17 digits; and past SQLAlchemy's rows."""
         cursor: Any = connection.execute(statement, execution_options={BINARY: True}).cursor
         described, rows = cursor.description, cursor.fetchall()
-        return {column[0]: _column_of(rows, place, column[1]) for place, column in enumerate(described)}
-
-
-def _column_of(rows: Sequence[tuple[Any, ...]], place: int, oid: int) -> npt.NDArray[Any]:
-    """One column of some rows, of a PostgreSQL type; NULL is NaN among doubles, None among others."""
-    taken = itemgetter(place)  # to turn all rows into columns at once makes an object a row, and takes twice as long
-    if oid == _FLOAT8:
-        return np.fromiter(map(taken, rows), np.float64, len(rows))
-    try:
-        return np.fromiter(map(taken, rows), np.int64 if oid in _WHOLE_NUMBERS else object, len(rows))
-    except TypeError:  # NULL
-        return np.fromiter(map(taken, rows), object, len(rows))
+        found = {}
+        for place, (name, oid, *_) in enumerate(described):
+            taken = itemgetter(place)  # to turn all rows into columns at once makes an object a row: twice as long
+            kind: Any = np.float64 if oid == _FLOAT8 else np.int64 if oid in _WHOLE_NUMBERS else object
+            try:
+                found[name] = np.fromiter(map(taken, rows), kind, len(rows))  # NULL is NaN among doubles
+            except TypeError:  # NULL is None among others
+                found[name] = np.fromiter(map(taken, rows), object, len(rows))
+        return found
 
 
 def _by_xor(numbers: Sequence[Expression]) -> Expression:
     return reduce(lambda one, other: one.bitwise_xor(other), numbers)
-
-
-def _without_zone(column: Expression, kind: Kind) -> Expression:
-    """A date of PostgreSQL as a timestamp in UTC without time zone."""
-    if kind != "timestamptz":
-        return sa.cast(column, sa.TIMESTAMP())
-    # a cast, or the name of a zone, works out the calendar's day of each row, which takes four times as long
-    return sa.func.timezone(sa.literal_column("INTERVAL '0'"), column)
 
 
 def _postgres_kind(name: str, category: str) -> Kind:

@@ -163,11 +163,14 @@ class Reader:
         if repeated:
             groups, (sums,) = latest._groups(), self.rows.ask(latest.statements.of_items())
         rejected = latest._rejected() if counted != total else ()
-        crowded = self._crowded()
+        # grouping by an id, say, would fetch nearly every row
+        number, most = statements.number_of_values, SEGMENT_VALUES
+        crowded = [each for each in statements.source.segments if self.rows.number(number(each, most)) > most]
         effects = latest._label_effects()
         rare = _rare(groups, self.statements.source.labels)
         counts = self._by_value(groups, effects, rare).get("", {})
-        effect = latest._effect_of_rows(sums)
+        more = (row for keys in self._ways()[1:] for row in self.rows.ask(latest.statements.dependence(*keys)))
+        effect = _effect(_sums_of(sums, "rows_"), *map(_sums_of, more))
         rest = self._rest(groups, rare).with_design_effect(effect) if rare else None
         return Reading(
             source=self.name,
@@ -268,11 +271,6 @@ class Reader:
             for value, labels in self._by_value(self._groups(segment), effects, rare).items()
         }
 
-    def _crowded(self) -> list[str]:
-        """The segments with too many values: grouping by an id, say, would fetch nearly every row."""
-        number, most = self.statements.number_of_values, SEGMENT_VALUES
-        return [each for each in self.statements.source.segments if self.rows.number(number(each, most)) > most]
-
     def _rest(self, groups: Arrays, rare: Set[str]) -> Counts:
         """The rows of rare labels, all together."""
         chosen = np.fromiter((label in rare for label in groups["label"].tolist()), bool, len(groups["label"]))
@@ -333,8 +331,10 @@ class Reader:
         if not self.whole or not whole_number_of(sums["n"]):
             return {}
         nothing = {name: [0] for name in ("predicted", "automated", "cell", "ws", "wsy", "ws2")}
-        effects = self._item_effects()
-        found = {}
+        effects, found = {}, {}
+        if "cluster" in statements.layout:  # items of one cluster are dependent
+            (of_clusters,) = self.rows.ask(statements.item_dependence())
+            effects = {name: _effect(_sums_of(of_clusters, f"{name}_")) for name in statements.item_metrics}
         for name in statements.item_metrics:
             columns = {key: [float(sums[of])] for key, of in (("n", "n"), ("w", "w"), ("w2", "w2"), ("wy", name))}
             counts = counts_from_groups({**nothing, **columns}, score_is="probability_of_label")
@@ -358,18 +358,6 @@ class Reader:
 
     def _ways(self) -> tuple[tuple[str, ...], ...]:
         return _WAYS if "cluster" in self.statements.layout else _WAYS[:1]
-
-    def _effect_of_rows(self, sums: Sums) -> float:
-        """The design effect of all rows within items, from the sums of these, and within clusters if there are some."""
-        more = (row for keys in self._ways()[1:] for row in self.rows.ask(self.statements.dependence(*keys)))
-        return _effect(_sums_of(sums, "rows_"), *map(_sums_of, more))
-
-    def _item_effects(self) -> dict[str, float]:
-        """The design effect of items within clusters by metric; none for a source without clusters."""
-        if "cluster" not in self.statements.layout:
-            return {}
-        (sums,) = self.rows.ask(self.statements.item_dependence())
-        return {name: _effect(_sums_of(sums, f"{name}_")) for name in self.statements.item_metrics}
 
     def _label_effects(self) -> Mapping[str, Effects]:
         """The design effects of each label within clusters: for all its rows, the predicted and the automated ones.

@@ -106,7 +106,13 @@ def _joined(opened: OpenSource, truth: TruthConfig, first: FromClause, its_colum
     source = opened.source
     second, columns_of_truth = read_truths(opened, truth)
     available = its_columns, columns_of_truth
-    problems = list(_unshared(opened, truth.on, available))
+    problems = []
+    for place, names, columns in zip(("relation", "truth"), (truth.on, truth.on.values()), available, strict=True):
+        has = ", ".join(column for column, _ in columns)
+        remedy = f"write on: a column of both, or on: {{theirs: the truth's}}; there are: {has}"
+        for column in (column for column in names if find(column, columns) is None):
+            what = f"column {column}, by which truths are joined, is not in the {place}"
+            problems.append(opened.problem(what, remedy))
     if problems:
         raise RelationError(problems)
     shared = [(find(left, available[0]), find(right, available[1])) for left, right in truth.on.items()]
@@ -118,20 +124,12 @@ def _joined(opened: OpenSource, truth: TruthConfig, first: FromClause, its_colum
     kept = [pair for pair in available[0] if pair[0].casefold() not in of_truth & names_of_truth]
     taken = {column.casefold() for column, _ in kept}
     added = [pair for pair in available[1] if pair[0].casefold() not in taken]
-    columns = [*(_of(first, Column(*pair))[0] for pair in kept), *(_of(second, Column(*pair))[0] for pair in added)]
-    rows = sa.select(*columns).select_from(first.join(second, equal, isouter=source.unresolved))
+    taken_columns = [
+        *(_of(first, Column(*pair))[0] for pair in kept),
+        *(_of(second, Column(*pair))[0] for pair in added),
+    ]
+    rows = sa.select(*taken_columns).select_from(first.join(second, equal, isouter=source.unresolved))
     return rows.subquery("joined"), [*kept, *added]
-
-
-def _unshared(
-    opened: OpenSource, on: Mapping[str, str], available: tuple[Columns, Columns]
-) -> Iterator[RelationProblem]:
-    relations = (("relation", tuple(on), available[0]), ("truth", tuple(on.values()), available[1]))
-    for place, names, columns in relations:
-        for column in (column for column in names if find(column, columns) is None):
-            has = ", ".join(column_name for column_name, _ in columns)
-            remedy = f"write on: a column of both, or on: {{theirs: the truth's}}; there are: {has}"
-            yield opened.problem(f"column {column}, by which truths are joined, is not in the {place}", remedy)
 
 
 def _of(clause: FromClause, column: Column) -> Typed:
@@ -162,7 +160,13 @@ class _Shape(OpenSource):
             return shape.layout
         named = "predicted_label" if shape.is_single else "label"
         label = self.dialect.label_text(*shape.layout[named])
-        return _layout([{**shape.kept(), **shape.of_label((label, "text"))}])
+        truth = "actual" if "actual" in shape.layout else "true_label"
+        decision = "predicted_label" if "predicted_label" in shape.layout else "predicted"
+        columns = shape.kept() | shape.of_label((label, "text"), score_name(source), truth, decision)
+        # it need not be the label of any row of its item; where annotators differ, the share of each label says more
+        if "true_label" in shape.layout and not source.agreement_by:
+            columns["true_label"] = (self.dialect.label_text(*shape.layout["true_label"]), "text")
+        return _layout([columns])
 
     def of_columns(self, wide: WideConfig, available: Columns) -> Layout:
         """The long form of a relation with one column per label: one row per label."""
@@ -178,7 +182,13 @@ class _Shape(OpenSource):
         known = {name: column for name, column in columns.items() if column is not None}
         with_labels = Layout(self.layout.relation, {**self.layout.columns, **known})
         shape = replace(self, layout=with_labels).newest()
-        return _layout([shape.of_wide_label(wide, label) for label in labels])
+        parts = []
+        for label in labels:
+            named: Typed = (sa.literal(WHOLE.sub(r"\1", label), sa.Text), "text")
+            truth = "true_label" if wide.actual is None else _key(wide.actual, label)
+            decision = "predicted_label" if wide.predicted is None else _key(wide.predicted, label)
+            parts.append(shape.kept() | shape.of_label(named, _key(wide.score, label), truth, decision))
+        return _layout(parts)
 
     @property
     def is_single(self) -> bool:
@@ -215,40 +225,18 @@ class _Shape(OpenSource):
             if "\0" not in name and (name not in _CONSUMED or name in named)
         }
 
-    def of_label(self, label: Typed) -> dict[str, Typed]:
-        """The columns about the label of a row, of a relation with one label per row."""
+    def of_label(self, label: Typed, score: str, truth: str, decision: str) -> dict[str, Typed]:
+        """The columns of rows about one label, by the names of those that say its score, its truth and its decision."""
         found = {"label": label}
-        score = score_name(self.source)
         if self.source.score is None:
-            found["score"] = self._score(score)
-        found["actual"] = self._actual("actual") if "actual" in self.layout else self._agrees(label, "true_label")
+            found["score"] = self.dialect.scaled(*self.layout[score], self.source.score_scale), "number"
+        found["actual"] = self._agrees(label, truth) if truth == "true_label" else self._actual(truth)
         if self.is_single:
             found["predicted"] = (ONE, "number")
-        elif "predicted_label" in self.layout:
-            found["predicted"] = self._agrees(label, "predicted_label")
-        elif "predicted" in self.layout:
-            found["predicted"] = self._decided("predicted")
-        # it need not be the label of any row of its item; where annotators differ, the share of each label says more
-        if "true_label" in self.layout and not self.source.agreement_by:
-            found["true_label"] = (self.dialect.label_text(*self.layout["true_label"]), "text")
+        elif decision in self.layout:
+            by_name = decision == "predicted_label"
+            found["predicted"] = self._agrees(label, decision) if by_name else self._decided(decision)
         return found
-
-    def of_wide_label(self, wide: WideConfig, label: str) -> dict[str, Typed]:
-        """The columns of the rows about one label of a wide relation."""
-        named: Typed = (sa.literal(WHOLE.sub(r"\1", label), sa.Text), "text")
-        found = {**self.kept(), "label": named, "score": self._score(_key(wide.score, label))}
-        if wide.actual is None:
-            found["actual"] = self._agrees(named, "true_label")
-        else:
-            found["actual"] = self._actual(_key(wide.actual, label))
-        if wide.predicted is not None:
-            found["predicted"] = self._decided(_key(wide.predicted, label))
-        elif "predicted_label" in self.layout:
-            found["predicted"] = self._agrees(named, "predicted_label")
-        return found
-
-    def _score(self, name: str) -> Typed:
-        return self.dialect.scaled(*self.layout[name], self.source.score_scale), "number"
 
     def _actual(self, name: str) -> Typed:
         return self._in_words(name) if self.source.positive else self._as_number(name)

@@ -42,8 +42,11 @@ class SQLite(Embedded):
     def columns(self, connection: sa.Connection, relation: Relation, source: FromClause) -> list[tuple[str, Kind]]:
         """The columns of the relation, in order; declared types exist for tables and plain views only."""
         columns = described(connection, source)
-        declared = _declared(connection, relation) if isinstance(relation, TableName) else {}
-        return [(name, sqlite_kind(declared.get(name, ""))) for name, _ in columns]
+        declared: dict[str, str | None] = {}
+        if isinstance(relation, TableName):
+            info = sa.func.pragma_table_info(*reversed(relation.parts)).table_valued("name", "type")
+            declared = dict(connection.execute(sa.select(info.c.name, info.c.type)).tuples().all())
+        return [(name, sqlite_kind(declared.get(name) or "")) for name, _ in columns]
 
     def of_the_relation(self, error: exc.DBAPIError) -> bool:
         """Whether the statement is at fault, by the name of SQLite's error."""
@@ -133,11 +136,6 @@ def sqlite_kind(declared: str) -> Kind:
         return "text"
     numbers = ("INT", "REAL", "FLOA", "DOUB", "NUM", "DEC", "BOOL")
     return "number" if any(word in name for word in numbers) else "unknown"
-
-
-def _declared(connection: sa.Connection, relation: TableName) -> dict[str, str]:
-    info = sa.func.pragma_table_info(*reversed(relation.parts)).table_valued("name", "type")
-    return {name: declared or "" for name, declared in connection.execute(sa.select(info.c.name, info.c.type))}
 
 
 # SQLite's own functions know no microseconds, round 59.9996 s into the next window, take 2026-02-31
