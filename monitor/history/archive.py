@@ -36,7 +36,7 @@ from monitor.history.connect import (
 )
 from monitor.history.errors import HistoryDamaged, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, write_marker
-from monitor.history.reader import REVISION
+from monitor.history.reader import REVISION, revision_of
 from monitor.history.switches import gate_events
 
 CHUNK = 2_000
@@ -118,11 +118,11 @@ def check(url: str) -> Checked:
 
 
 def _look(connection: Connection, seen: Recorded | None) -> Checked:
-    revision, newest = schema.revision_of(connection), REVISION
+    revision = revision_of(connection)
     if revision is None:
         return Checked(None, None, {}, ("there is no history in it: `calmon db upgrade` makes one",))
-    if revision != newest:
-        return Checked(revision, None, {}, (f"schema revision {revision}, this program needs {newest}",))
+    if revision != REVISION:
+        return Checked(revision, None, {}, (f"schema revision {revision}, this program needs {REVISION}",))
     found = replace(identity.read(connection), seen=seen)
     problems = []
     if not found.confirmed:
@@ -259,7 +259,7 @@ def _prepare(draft: Path, gates: Sequence[Row], *, why: str, by: str, now: datet
     try:
         with _without_statements(draft):
             with for_reading(engine).begin() as connection:
-                revision = schema.revision_of(connection)
+                revision = revision_of(connection)
             if revision is None:
                 raise HistoryDamaged("the file is no backup of a history: it has no schema revision")
             schema.upgrade(engine)
@@ -301,7 +301,7 @@ def _copy_out(address: URL, draft: Path) -> None:
         _engines(address, store_url(f"sqlite:///{draft}")) as (source_engine, target_engine),
         for_reading(source_engine).begin() as source,
     ):
-        found = schema.revision_of(source)
+        found = revision_of(source)
         if found is None:
             raise StoreMissing("there are no tables of a history in this database")
         schema.refuse_other_revision(found)

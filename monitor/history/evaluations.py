@@ -92,8 +92,13 @@ def finish_run(
             f"no run of {window.name} ({window.schedule}) was begun, or the history was put back from a backup since: "
             f"run the window again (`{run_command(window.schedule, window.name)}`)"
         )
-    if drops:
-        _settle_note(connection, drops, sources)
+    note = notes(connection).get(drops) if drops else None
+    if note is not None:
+        left = sorted(set(note.detail.get("sources", ())) - set(sources))
+        if left:
+            put_note(connection, replace(note, detail={**note.detail, "sources": left}))
+        else:  # or it never named any
+            drop_note(connection, drops)
 
 
 def _of_window(window: Window) -> Row:
@@ -155,7 +160,8 @@ def save(
     one_at_a_time(connection, f"evaluation {window.schedule} {window.start.isoformat()}")
     read = [source for source in sources if source not in unread]
     _replace(connection, tables.estimates, window, read, map(_estimate_row, estimates))
-    _replace(connection, tables.shifts, window, read, map(_shift_row, shifts))
+    shift_rows = (row_of(tables.shifts, each, n=int(each.n), n_baseline=int(each.n_baseline)) for each in shifts)
+    _replace(connection, tables.shifts, window, read, shift_rows)
     _save_verdicts(connection, window, sources, verdicts, now)
     subjects = {each.subject for each in estimates} | {each.subject for each in verdicts}
     names = {(subject.source, subject.label) for subject in subjects}
@@ -440,10 +446,6 @@ def _estimate_row(estimate: Estimate) -> Row:
     return row_of(tables.estimates, estimate, population=estimate.where, **interval, **converted)
 
 
-def _shift_row(shift: ShiftResult) -> Row:
-    return row_of(tables.shifts, shift, n=int(shift.n), n_baseline=int(shift.n_baseline))
-
-
 def _verdict_row(verdict: Verdict, now: datetime) -> Row:
     converted = {"n": int(verdict.n), "windows": int(verdict.windows), "reason": verdict.reason.value}
     stored = {"population": verdict.where, "condition": verdict.detail.get("condition"), "stored_at": now}
@@ -457,16 +459,6 @@ def _verdict(row: RowMapping) -> Verdict:
 def put_note(connection: Connection, note: Note) -> None:
     """Write a note. It replaces the one with the same key."""
     put(connection, tables.notes, row_of(tables.notes, note))
-
-
-def _settle_note(connection: Connection, key: str, sources: Collection[str]) -> None:
-    """A note is about these sources no more, and is deleted where none is left, or it never named any."""
-    note = notes(connection).get(key)
-    left = [] if note is None else sorted(set(note.detail.get("sources", ())) - set(sources))
-    if note is not None and left:
-        put_note(connection, replace(note, detail={**note.detail, "sources": left}))
-    else:
-        drop_note(connection, key)
 
 
 def drop_note(connection: Connection, key: str) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from hashlib import sha256
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, func, or_, select
@@ -53,8 +53,9 @@ def apply_incidents(
     :class:`LostRace` if somebody else was first, so that the decisions are made again on what is stored now.
     """
     one_at_a_time(connection, "incidents")
-    rows = [row_of(_table, incident, open_key=_open_key(incident)) for incident in incidents]
-    put_versions(connection, _table, rows)
+    keys = {each.id: each.fingerprint for each in incidents if each.is_open}
+    short = {id: key if len(key) <= _OPEN_KEY_LENGTH else sha256(key.encode()).hexdigest() for id, key in keys.items()}
+    put_versions(connection, _table, [row_of(_table, each, open_key=short.get(each.id)) for each in incidents])
     edits = [(each.root or "", each.sequence) for each in deliveries if each.operation == "edit"]
     if any(sequence != last_edit(connection, root) + 1 for root, sequence in edits):
         raise LostRace
@@ -159,10 +160,3 @@ def events(
     if since is not None:
         statement = statement.where(table.c.at >= since)
     return records(connection, IncidentEvent, statement)
-
-
-def _open_key(incident: Incident) -> str | None:
-    if incident.state == "resolved":
-        return None
-    name = incident.fingerprint
-    return name if len(name) <= _OPEN_KEY_LENGTH else hashlib.sha256(name.encode()).hexdigest()

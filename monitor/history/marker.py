@@ -32,15 +32,12 @@ def marker_file(address: URL, folder: Path | None = None) -> Path | None:
     here = folder or Path()
     if address.get_backend_name() == "sqlite":
         file = database_file(address)
-        return None if file is None else _sqlite_marker(here / file)
+        if file is None:
+            return None
+        real = Path(os.path.realpath(here / file))  # a symbolic link's marker is beside the file that it leads to
+        return real.with_name(f"{real.name}.epoch")
     location = [address.host, address.port, address.database, *(address.query.get(name) for name in _LOCATING)]
     return here / STATE / f"history-{hashlib.sha256(json.dumps(location).encode()).hexdigest()[:16]}.json"
-
-
-def _sqlite_marker(file: Path) -> Path:
-    """The marker of a SQLite file. For a symbolic link it is beside the file that the link leads to."""
-    real = Path(os.path.realpath(file))
-    return real.with_name(f"{real.name}.epoch")
 
 
 def read_marker(file: Path | None) -> Recorded | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -86,7 +86,13 @@ def load(
     newest_first = select(*columns).order_by(readings.c.window_start.desc())
     of_source = {"schedule": until.schedule, "source": source}
     read = connection.execute(filtered(newest_first, readings, between=span, **of_source, state="ok")).all()
-    apart = _apart([before.get(row.window_start) or _elsewhere(until, row.window_start, zone) for row in read], until)
+    apart: dict[datetime, Window] = {}  # those that share no time with a newer one
+    begins = until.start
+    for start in (row.window_start for row in read):
+        name = windows.begun(until.schedule, start, zone).name
+        window = before.get(start) or Window(start, start + windows.LENGTH[until.schedule], name, until.schedule)
+        if window.end <= begins:
+            apart[start], begins = window, start
     counts = tables.counts.c
     labels = _by_window(connection, counts.promises, of_label, span, of_source)
     parts = _by_window(connection, counts.segments, segments_from_json, span, of_source) if segments else {}
@@ -102,23 +108,6 @@ def load(
         for row in read
         if row.window_start in apart
     ]
-
-
-def _elsewhere(until: Window, start: datetime, zone: ZoneInfo) -> Window:
-    """The window that began at ``start`` in a time zone that alerts.yaml had before."""
-    return Window(
-        start, start + windows.LENGTH[until.schedule], windows.begun(until.schedule, start, zone).name, until.schedule
-    )
-
-
-def _apart(newest_first: Sequence[Window], until: Window) -> dict[datetime, Window]:
-    """By their start, the windows that share no time with ``until`` or a newer one of them."""
-    found: dict[datetime, Window] = {}
-    begins = until.start
-    for window in newest_first:
-        if window.end <= begins:
-            found[window.start], begins = window, window.start
-    return found
 
 
 def _by_window(

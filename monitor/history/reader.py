@@ -31,6 +31,7 @@ REVISION = "0001"
 """The revision of the newest migration. A test compares them, since Alembic takes too long to import."""
 VERSION_TABLE = "calmon_revision"
 """Not Alembic's default name: a Prefect server in the same database has a table of that name."""
+_STORED = text(f"SELECT version_num FROM {VERSION_TABLE}")
 BUSY_SHARE = 0.8  # of the time limit: SQLite gives up on a lock before it, with an error of its own
 
 
@@ -124,7 +125,11 @@ class SwitchReader:
         with for_reading(self._engine).connect() as connection, connection.begin():
             if connection.dialect.name == "postgresql":
                 connection.execute(text(f"SET LOCAL statement_timeout = {int(self._limit_s * 1000)}"))
-            _refuse_other_revision(connection)
+            found = revision_of(connection)
+            if found is None:
+                raise StoreMissing("there are no tables of a history in this database")
+            if found != REVISION:
+                raise SchemaOutdated(f"the history is at schema revision {found}, this gate reads {REVISION}")
             at = connection.scalar(select(func.now())) if self._file is None else self._clock()
             if not isinstance(at, datetime):
                 raise StoreUnreachable("the database does not know the time")
@@ -154,7 +159,13 @@ class SwitchReader:
         def connect(dialect: Any, _record: Any, arguments: Any, parameters: dict[str, Any]) -> Any:
             parameters.setdefault("connect_timeout", max(2, round(self._limit_s)))  # libpq's minimum is 2
             connection = dialect.connect(*arguments, **parameters)
-            self._remember(lambda: _hang_up(connection.fileno()))
+
+            def hang_up() -> None:
+                """Shut the socket down, so that the driver that waits on it sees the end of the connection."""
+                with socket.socket(fileno=os.dup(connection.fileno())) as shared:
+                    shared.shutdown(socket.SHUT_RDWR)
+
+            self._remember(hang_up)
             return connection
 
         engine = create_engine(address, poolclass=NullPool)
@@ -171,12 +182,15 @@ class SwitchReader:
             self._cancel = None
 
 
-def _refuse_other_revision(connection: Connection) -> None:
-    if not inspect(connection).has_table(VERSION_TABLE):
-        raise StoreMissing("there are no tables of a history in this database")
-    found = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))
-    if found != REVISION:
-        raise SchemaOutdated(f"the history is at schema revision {found}, this gate reads {REVISION}")
+def revision_of(connection: Connection) -> str | None:
+    """The revision of the tables; None if there are no tables."""
+    return revision(connection) if inspect(connection).has_table(VERSION_TABLE) else None
+
+
+def revision(connection: Connection) -> str | None:
+    """The revision of the tables, which are there."""
+    found: str | None = connection.execute(_STORED).scalar_one_or_none()
+    return found
 
 
 def _stamp(file: Path) -> tuple[int, ...] | None:
@@ -187,12 +201,6 @@ def _stamp(file: Path) -> tuple[int, ...] | None:
         found = file.stat()
         return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
     return None
-
-
-def _hang_up(descriptor: int) -> None:
-    """Shut a socket down, so that the driver that waits on it sees the end of the connection."""
-    with socket.socket(fileno=os.dup(descriptor)) as shared:
-        shared.shutdown(socket.SHUT_RDWR)
 
 
 __all__ = ["REVISION", "HistoryError", "StoredSwitches", "SwitchReader", "stored_switches"]

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from monitor.history import identity, tables
-from monitor.history.connect import beside_others, for_reading, for_writing, one_at_a_time, open_engine, store_url
+from monitor.history.connect import for_reading, for_writing, one_at_a_time, open_engine, store_url
 from monitor.history.errors import HistoryError, NoRight, SchemaOutdated, StoreUnreachable
-from monitor.history.reader import REVISION, VERSION_TABLE
+from monitor.history.reader import REVISION, VERSION_TABLE, revision, revision_of
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 LOCK = "schema"
 """The lock that changes of the tables take alone, and transactions that write rows share."""
-_STORED = text(f"SELECT version_num FROM {VERSION_TABLE}")
 
 
 def alembic_config(connection: Connection | None = None) -> Config:
@@ -42,14 +41,6 @@ def head() -> str:
     """The newest revision, which this program writes."""
     (revision,) = _scripts().get_heads()
     return revision
-
-
-def revision_of(connection: Connection) -> str | None:
-    """The revision of the tables; None if there are no tables."""
-    if not inspect(connection).has_table(VERSION_TABLE):
-        return None
-    found: str | None = connection.execute(_STORED).scalar_one_or_none()
-    return found
 
 
 def creation_refused(url: str) -> str | None:
@@ -99,17 +90,9 @@ def _scripts() -> ScriptDirectory:
     return ScriptDirectory.from_config(alembic_config())
 
 
-def keep_unchanged(connection: Connection) -> None:
-    """Keep other programs from upgrading the tables until the end of this transaction; waits for one that does so now.
-
-    Called before :func:`refuse_changed`: else an upgrade could come between that check and the rows that are written.
-    """
-    beside_others(connection, LOCK)
-
-
 def refuse_changed(connection: Connection) -> None:
     """Raise :class:`SchemaOutdated` if the tables, which were this program's, have another revision now."""
-    refuse_other_revision(str(connection.execute(_STORED).scalar_one_or_none()))
+    refuse_other_revision(str(revision(connection)))
 
 
 def refuse_other_revision(found: str) -> None:

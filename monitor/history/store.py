@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DatabaseError, DBAPIError, StatementError
 
-from monitor.core.records import Delivery, Identity, Recorded, RuleEvidence, SwitchEvent, SwitchState, Window
+from monitor.core.records import Delivery, Identity, RuleEvidence, SwitchEvent, SwitchState, Window
 from monitor.core.redaction import shown_address
 from monitor.history import (
     delivery_rows,
@@ -43,10 +43,18 @@ from monitor.history import past_promises as past_promise_rows
 from monitor.history import switches as switch_rows
 from monitor.history import thresholds as threshold_rows
 from monitor.history import timeline as timeline_rows
-from monitor.history.connect import BUSY_TIMEOUT_MS, database_file, for_reading, for_writing, open_engine, store_url
+from monitor.history.connect import (
+    BUSY_TIMEOUT_MS,
+    beside_others,
+    database_file,
+    for_reading,
+    for_writing,
+    open_engine,
+    store_url,
+)
 from monitor.history.errors import HistoryDamaged, HistoryLost, LostRace, StoreMissing, StoreUnreachable
 from monitor.history.marker import marker_file, read_marker, remove_marker, write_marker
-from monitor.history.reader import StoredSwitches, stored_switches
+from monitor.history.reader import StoredSwitches, revision_of, stored_switches
 from monitor.history.readings import StoredReading
 from monitor.history.switches import Applied
 from monitor.history.thresholds import Publication, Publisher, Thresholds
@@ -209,8 +217,8 @@ class Store:
         try:
             with schema.explained(engine, schema.missing_grant), engine.begin() as connection:
                 if self._is_checked:
-                    if writes:
-                        schema.keep_unchanged(connection)
+                    if writes:  # first: else an upgrade could come between the check and the rows that are written
+                        beside_others(connection, schema.LOCK)
                     schema.refuse_changed(connection)
                 yield connection
         except StatementError as error:
@@ -228,7 +236,7 @@ class Store:
     def revision(self) -> str | None:
         """The revision of the tables; None if there are none. Raises StoreUnreachable and HistoryDamaged."""
         with self._answering(), self._reader.begin() as connection:
-            return schema.revision_of(connection)
+            return revision_of(connection)
 
     def ping(self) -> None:
         """Check that the database answers. Raises StoreUnreachable and HistoryDamaged."""
@@ -292,7 +300,7 @@ class Store:
         """Store that an operator confirms this history. Gates that have seen a newer one accept it from now on."""
         recorded = read_marker(self._marker)
         with self._write() as connection:
-            found = identity.confirm(connection, beyond=_epoch_of(recorded), why=why, by=by, now=now)
+            found = identity.confirm(connection, beyond=recorded.mark.epoch if recorded else 0, why=why, by=by, now=now)
         write_marker(self._marker, found)
         return found
 
@@ -576,10 +584,6 @@ def _lost(shown: str, marker: Path | None) -> HistoryLost | None:
         f"the history at {shown} is gone: {marker} says that there was one. Put it back (`calmon db restore "
         "FILE`); if it is lost, `calmon db upgrade --new` makes a new one, with every label off and no baseline"
     )
-
-
-def _epoch_of(recorded: Recorded | None) -> int:
-    return recorded.mark.epoch if recorded else 0
 
 
 def _digest_of(wanted: Thresholds) -> str:

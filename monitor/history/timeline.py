@@ -152,17 +152,11 @@ def _thresholds(
         changes = [ThresholdChange(*each) for each in stored]
         for name in sorted({change.source for change in changes if source in (None, change.source)}):
             of_source = [c for c in changes if c.source == name and (label is ANY or c.label in (None, label))]
-            found += [_published(at, actor, of_source)] if of_source else []
+            if len(of_source) > 1:
+                text = f"{len(of_source)} scores from which labels act were changed"
+                found.append(TimelineEvent(at, "thresholds", text, name, None, actor))
+            elif of_source:
+                now, before = ("no score" if s is None else f"{s:g}" for s in (of_source[0].after, of_source[0].before))
+                text = f"acts from {now} (was {before})"
+                found.append(TimelineEvent(at, "thresholds", text, name, of_source[0].label, actor))
     return found
-
-
-def _published(at: datetime, by: str, changes: list[ThresholdChange]) -> TimelineEvent:
-    """The event of the changes of one source that were published together."""
-    only, several = changes[0], len(changes) > 1
-    text = f"acts from {_score(only.after)} (was {_score(only.before)})"
-    text = f"{len(changes)} scores from which labels act were changed" if several else text
-    return TimelineEvent(at, "thresholds", text, only.source, None if several else only.label, by)
-
-
-def _score(score: float | None) -> str:
-    return "no score" if score is None else f"{score:g}"

@@ -90,16 +90,16 @@ def test_a_history_is_of_the_schema_of_this_version_or_a_check_of_the_schema_fai
 def test_a_switch_that_turns_while_a_history_is_checked_makes_it_no_older_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, before = f"sqlite:///{tmp_path / 'history.sqlite'}", schema.revision_of
+    url, before = f"sqlite:///{tmp_path / 'history.sqlite'}", reader.revision_of
     with Store.from_url(url) as store:
 
         def and_then_it_turns(connection: sa.Connection) -> str | None:
             found = before(connection)
-            monkeypatch.setattr(schema, "revision_of", before)
+            monkeypatch.setattr(archive, "revision_of", before)
             turn(store, enable=True)
             return found
 
-        monkeypatch.setattr(schema, "revision_of", and_then_it_turns)
+        monkeypatch.setattr(archive, "revision_of", and_then_it_turns)
         assert archive.check(url).problems == ()
         assert store.switch("tickets", "billing").state == "on"
 

@@ -266,12 +266,12 @@ def test_an_upgrade_waits_for_who_has_begun_to_write(before: BeforeUpgrade):
         upgrade = before.upgrade()
         before.wait_until_waiting(2)
         with before.engine.connect() as connection:
-            assert schema.revision_of(connection) == schema.head()
+            assert reader.revision_of(connection) == schema.head()
     writer.result(timeout=60)
     upgrade.result(timeout=60)
     with before.engine.connect() as connection:
         assert connection.execute(text("SELECT key FROM notes")).scalars().all() == ["n"]
-        assert schema.revision_of(connection) == "0099"
+        assert reader.revision_of(connection) == "0099"
 
 
 def test_a_database_whose_transactions_see_one_moment_by_default_is_written_as_any_other(url: str):
