@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import astuple
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -90,17 +91,17 @@ def states_of_weeks(connection: Connection, *, since: datetime, until: datetime)
 
 
 def _row(diagnosis: Diagnosis, now: datetime) -> Row:
-    since, cost = diagnosis.since, diagnosis.cost
-    return about(diagnosis.window, Subject(diagnosis.source, diagnosis.label)) | {
-        "state": diagnosis.state.value, "problem": diagnosis.problem and diagnosis.problem.value,
-        "since": since and since.window, "since_low": since and since.low, "since_high": since and since.high,
-        "found": diagnosis.found or None, "cause": diagnosis.cause and diagnosis.cause.text,
-        "advice": diagnosis.advice and diagnosis.advice.step, "reason": diagnosis.reason and diagnosis.reason.value,
-        "items": cost and cost.items, "correct": cost and cost.correct, "claimed": cost and cost.claimed,
-        "extra_errors": cost and cost.extra_errors, "extra_errors_low": cost and cost.low,
-        "extra_errors_high": cost and cost.high,
-        "acted": cost and cost.acted, "segment": diagnosis.segment and dict([diagnosis.segment]),
-        "because": diagnosis.because, "detail": as_json(diagnosis), "diagnosed_at": now,
+    found, since, cost = diagnosis, diagnosis.since, diagnosis.cost
+    began = (None, None, None) if since is None else (since.window, since.low, since.high)
+    numbers = (None,) * 7 if cost is None else astuple(cost)
+    return about(found.window, Subject(found.source, found.label)) | {
+        "state": found.state.value, "problem": found.problem and found.problem.value,
+        **dict(zip(("since", "since_low", "since_high"), began, strict=True)),
+        "found": found.found or None, "cause": found.cause and found.cause.text,
+        "advice": found.advice and found.advice.step, "reason": found.reason and found.reason.value,
+        **dict(zip((*tables.COST_OF_TROUBLE, "acted"), numbers, strict=True)),
+        "segment": found.segment and dict([found.segment]), "because": found.because, "detail": as_json(found),
+        "diagnosed_at": now,
     }  # fmt: skip
 
 

@@ -105,6 +105,7 @@ metadata = MetaData(
 _TIME = UtcDateTime
 _NUMBER = Number(53)
 _JSON = JSON(none_as_null=True)
+_WORD, _ID, _LONG_ID = String(16), String(32), String(64)  # words and names of ours, hashes
 
 
 def _same(value: Any) -> Any:
@@ -159,7 +160,7 @@ WHOLE: Final = None
 
 #: Columns that have the same type in every table.
 _TYPES: Mapping[str, Any] = {
-    "window_start": _TIME, "window_end": _TIME, "window_name": String(32), "label": _LABEL, "segment": _SEGMENT,
+    "window_start": _TIME, "window_end": _TIME, "window_name": _ID, "label": _LABEL, "segment": _SEGMENT,
     "rule": String(80),
 }  # fmt: skip
 _OF_LABEL = ("source", "label")
@@ -179,9 +180,9 @@ def _required(name: str, kind: Any = None, **options: Any) -> Column[Any]:
 runs = Table(
     "runs", metadata,
     *map(_key, _OF_WINDOW), _required("window_end"),
-    _required("window_name"), _required("run", String(64)), _required("state", String(32)),
+    _required("window_name"), _required("run", _LONG_ID), _required("state", _ID),
     _required("started_at", _TIME), Column("finished_at", _TIME), _required("attempts", Integer),
-    _required("acts", Boolean), _required("rules_revision", String(32)), Column("error", _ERROR),
+    _required("acts", Boolean), _required("rules_revision", _ID), Column("error", _ERROR),
 )  # fmt: skip
 
 Index("ix_runs_window_start", runs.c.window_start, runs.c.schedule)
@@ -189,17 +190,17 @@ Index("ix_runs_window_start", runs.c.window_start, runs.c.schedule)
 # The result of reading one source in one window: state is ok, relation_error or warehouse_failed.
 readings = Table(
     "readings", metadata,
-    *map(_key, _OF_WINDOW), _required("state", String(32)),
+    *map(_key, _OF_WINDOW), _required("state", _ID),
     Column("error", _ERROR), _required("rows", Integer), _required("versions", _JSON),
-    _required("digest", String(64)), _required("read_at", _TIME), Column("rejected", _JSON),
-    Column("fingerprint", String(64)), Column("settings", _JSON),
+    _required("digest", _LONG_ID), _required("read_at", _TIME), Column("rejected", _JSON),
+    Column("fingerprint", _LONG_ID), Column("settings", _JSON),
 )  # fmt: skip
 
 # What a reading counted of each label, and what its scores promised; the promises of segments are removed with cells.
 counts = Table(
     "counts", metadata,
     *map(_key, _OF_BOTH),
-    _required("rows", Integer), _required("digest", String(64)), _required("promises", _JSON),
+    _required("rows", Integer), _required("digest", _LONG_ID), _required("promises", _JSON),
     Column("segments", _JSON),
 )  # fmt: skip
 
@@ -224,7 +225,7 @@ quality = Table(
 estimates = Table(
     "estimates", metadata,
     *map(_key, _OF_BOTH), _key("segment"),
-    _key("metric", String(64)), _key("population", String(16)), _required("window_name"),
+    _key("metric", _LONG_ID), _key("population", _WORD), _required("window_name"),
     *(Column(name, _NUMBER) for name in ("value", "plug_in", "low", "high")), _required("n", Integer),
     _required("positives", _NUMBER), Column("detail", _DETAIL), sqlite_with_rowid=False,
 )  # fmt: skip
@@ -233,8 +234,8 @@ baselines = Table(
     "baselines", metadata,
     *map(_key, _OF_LABEL), _key("version", Integer),
     _required("start", _TIME), _required("end", _TIME),
-    _required("first_window", String(32)), _required("last_window", String(32)), _required("rows", Integer),
-    _required("edges", _EDGES), _required("digest", String(64)), _required("data", LargeBinary),
+    _required("first_window", _ID), _required("last_window", _ID), _required("rows", Integer),
+    _required("edges", _EDGES), _required("digest", _LONG_ID), _required("data", LargeBinary),
     _required("pinned_at", _TIME), _required("pinned_by", Text), _required("reason", Text),
     Column("segment_data", LargeBinary), Column("settings", _JSON), _required("weeks", _SPREADS),
 )  # fmt: skip
@@ -248,15 +249,15 @@ NUMBERS_OF_VERDICT = (
 # `detail`, which is long and seldom read.
 verdicts = Table(
     "verdicts", metadata,
-    _key("id", String(32)), _required("schedule", String(16)), _required("window_start"),
+    _key("id", _ID), _required("schedule", _WORD), _required("window_start"),
     _required("window_end"), _required("window_name"), _required("source", Text),
-    _required("label"), _required("rule"), _required("metric", String(64)),
-    _required("population", String(16)), _required("outcome", String(16)), _required("reason", String(64)),
-    _required("severity", String(16)), _required("threshold", _NUMBER),
+    _required("label"), _required("rule"), _required("metric", _LONG_ID),
+    _required("population", _WORD), _required("outcome", _WORD), _required("reason", _LONG_ID),
+    _required("severity", _WORD), _required("threshold", _NUMBER),
     *(Column(name, _NUMBER) for name in NUMBERS_OF_VERDICT),
     _required("n", Integer), _required("windows", Integer), Column("baseline_version", Integer),
-    _required("rules_revision", String(32)), _required("data_digest", String(64)), _required("stored_at", _TIME),
-    _required("current", Boolean), Column("condition", String(16)), _required("actions", _TUPLE),
+    _required("rules_revision", _ID), _required("data_digest", _LONG_ID), _required("stored_at", _TIME),
+    _required("current", Boolean), Column("condition", _WORD), _required("actions", _TUPLE),
     _required("detail", _JSON),
 )  # fmt: skip
 
@@ -272,7 +273,7 @@ COST_OF_TROUBLE = ("items", "correct", "claimed", "extra_errors", "extra_errors_
 diagnoses = Table(
     "diagnoses", metadata,
     *map(_key, _OF_BOTH),
-    _required("window_end"), _required("window_name"), _required("state", String(16)),
+    _required("window_end"), _required("window_name"), _required("state", _WORD),
     *(Column(name, Text) for name in DIAGNOSED),
     *(Column(name, _NUMBER) for name in COST_OF_TROUBLE), Column("acted", Boolean), Column("segment", _JSON),
     _required("because", _JSON), _required("detail", _JSON), _required("diagnosed_at", _TIME),
@@ -284,15 +285,15 @@ Index("ix_diagnoses_end", diagnoses.c.window_end)
 # `open_key` is the fingerprint until the incident is resolved, then NULL: so a fingerprint has one open incident.
 incidents = Table(
     "incidents", metadata,
-    _key("id", String(32)), Column("open_key", String(400), unique=True), _required("kind", String(32)),
-    _required("source", Text), _required("label"), _required("severity", String(16)),
-    _required("state", String(16)), _required("opened_at", _TIME), _required("opened_window", String(32)),
-    _required("window", String(32)), _required("window_end"), _required("seen_until", _TIME),
-    _required("reason", String(64)), _required("last", String(32)), _required("rules", _TUPLE),
-    _required("labels", _TUPLE), Column("resolved_at", _TIME), Column("resolved_window", String(32)),
+    _key("id", _ID), Column("open_key", String(400), unique=True), _required("kind", _ID),
+    _required("source", Text), _required("label"), _required("severity", _WORD),
+    _required("state", _WORD), _required("opened_at", _TIME), _required("opened_window", _ID),
+    _required("window", _ID), _required("window_end"), _required("seen_until", _TIME),
+    _required("reason", _LONG_ID), _required("last", _ID), _required("rules", _TUPLE),
+    _required("labels", _TUPLE), Column("resolved_at", _TIME), Column("resolved_window", _ID),
     Column("resolved_by", Text), Column("acknowledged_at", _TIME), Column("acknowledged_by", Text),
     Column("silenced_until", _TIME), Column("silenced_by", Text), Column("quiet_since", _TIME),
-    _required("reopened", Integer), Column("root", String(64)), _required("version", Integer),
+    _required("reopened", Integer), Column("root", _LONG_ID), _required("version", Integer),
     _required("further_reasons", _TUPLE),
 )  # fmt: skip
 
@@ -304,21 +305,21 @@ Index("ix_incidents_resolved_at", incidents.c.resolved_at)
 # The events of incidents, with actor and reason. `key` makes an event happen once.
 incident_events = Table(
     "incident_events", metadata,
-    _key("key", String(64)), _required("incident", String(32), index=True), _required("at", _TIME),
-    _required("kind", String(16)), _required("reason", Text), _required("actor", Text),
-    _required("window", String(32)), _required("detail", _JSON),
+    _key("key", _LONG_ID), _required("incident", _ID, index=True), _required("at", _TIME),
+    _required("kind", _WORD), _required("reason", Text), _required("actor", Text),
+    _required("window", _ID), _required("detail", _JSON),
 )  # fmt: skip
 
 # Every message, edit, reply and file, stored as pending before it is sent. state: pending, sending, sent,
 # failed (will be tried again), dead (will not), not_sent (no token), superseded (not needed any more).
 deliveries = Table(
     "deliveries", metadata,
-    _key("id", String(64)), _required("kind", String(32)), _required("channel", Text), _required("payload", _JSON),
-    _required("state", String(16), index=True), _required("attempts", Integer), _required("created_at", _TIME),
+    _key("id", _LONG_ID), _required("kind", _ID), _required("channel", Text), _required("payload", _JSON),
+    _required("state", _WORD, index=True), _required("attempts", Integer), _required("created_at", _TIME),
     _required("next_attempt_at", _TIME), Column("claimed_at", _TIME), Column("claimed_by", Text),
-    Column("sent_at", _TIME), Column("external_channel", String(64)), Column("external_id", String(64)),
-    Column("error", _ERROR), _required("operation", String(16), server_default="post"), Column("root", String(64)),
-    _required("sequence", Integer, server_default="0"), Column("error_code", String(64)),
+    Column("sent_at", _TIME), Column("external_channel", _LONG_ID), Column("external_id", _LONG_ID),
+    Column("error", _ERROR), _required("operation", _WORD, server_default="post"), Column("root", _LONG_ID),
+    _required("sequence", Integer, server_default="0"), Column("error_code", _LONG_ID),
     _required("uncertain", Boolean, server_default=false()),
 )  # fmt: skip
 
@@ -328,11 +329,11 @@ Index("ix_deliveries_sent_at", deliveries.c.sent_at)
 
 switches = Table(
     "switches", metadata,
-    *map(_key, _OF_LABEL), _required("state", String(16)), _required("blocked", _RANGES),
+    *map(_key, _OF_LABEL), _required("state", _WORD), _required("blocked", _RANGES),
     Column("lease_until", _TIME), Column("hold_until", _TIME), _required("by_operator", Boolean),
-    _required("actor", Text), _required("reason", Text), Column("verdict", String(32)),
+    _required("actor", Text), _required("reason", Text), Column("verdict", _ID),
     _required("ok_streak", Integer), Column("last_window_end", _TIME), _required("changed_at", _TIME),
-    _required("version", Integer), Column("counts", Text), Column("not_evaluated", String(64)),
+    _required("version", Integer), Column("counts", Text), Column("not_evaluated", _LONG_ID),
     Column("segments", _SWITCHED_SEGMENTS), Column("kept", _KEPT_SCORES),
 )  # fmt: skip
 
@@ -340,10 +341,10 @@ switches = Table(
 switch_events = Table(
     "switch_events", metadata,
     Column("id", Integer, primary_key=True, autoincrement=True), _required("key", String(400)),
-    _required("source", Text), _required("label"), _required("at", _TIME), _required("kind", String(32)),
-    _required("from_state", String(16)), _required("to_state", String(16)), _required("blocked", _RANGES),
+    _required("source", Text), _required("label"), _required("at", _TIME), _required("kind", _ID),
+    _required("from_state", _WORD), _required("to_state", _WORD), _required("blocked", _RANGES),
     Column("lease_until", _TIME), Column("until", _TIME), _required("actor", Text), _required("reason", Text),
-    Column("verdict", String(32)), Column("waits_for", String(80)),
+    Column("verdict", _ID), Column("waits_for", String(80)),
     Column("segments", _SWITCHED_SEGMENTS),
     UniqueConstraint("key", "source", "label", name="uq_switch_events_key"),
 )  # fmt: skip
@@ -354,7 +355,7 @@ Index("ix_switch_events_at", switch_events.c.at)
 # The evidence of each acting rule on a label: `windows` are the outcomes of the newest evaluated ones, newest first.
 evidence = Table(
     "evidence", metadata,
-    *map(_key, _OF_LABEL), _key("rule"), _required("schedule", String(16)),
+    *map(_key, _OF_LABEL), _key("rule"), _required("schedule", _WORD),
     _required("windows", _OUTCOMES), Column("judged_until", _TIME), Column("since", _TIME),
     _required("version", Integer),
 )  # fmt: skip
@@ -370,7 +371,7 @@ thresholds = Table(
 
 shifts = Table(
     "shifts", metadata,
-    *map(_key, _OF_BOTH), _key("test", String(32)),
+    *map(_key, _OF_BOTH), _key("test", _ID),
     _key("column"), _required("window_name"), Column("statistic", _NUMBER), Column("p_value", _NUMBER),
     _required("n", Integer), _required("n_baseline", Integer), Column("detail", _DETAIL), sqlite_with_rowid=False,
 )  # fmt: skip
@@ -381,8 +382,8 @@ publications = Table(
     "publications",
     metadata,
     Column("sequence", Integer, primary_key=True, autoincrement=True),
-    _required("revision", String(32)),
-    _required("kind", String(16)),
+    _required("revision", _ID),
+    _required("kind", _WORD),
     _required("at", _TIME),
     _required("host", Text),
     _required("actor", Text),
@@ -401,7 +402,7 @@ history = Table(
 # Notes of people at a time of a source (label "": for all its labels). A removed one stays, with actor and reason.
 annotation_table = Table(  # not "annotations": `from __future__` imports that name
     "annotations", metadata,
-    _key("id", String(32)), _required("source", Text), _required("label"), _required("at", _TIME),
+    _key("id", _ID), _required("source", Text), _required("label"), _required("at", _TIME),
     _required("text", Text), _required("added_at", _TIME), _required("added_by", Text), Column("removed_at", _TIME),
     Column("removed_by", Text), Column("removed_reason", Text), Column("key", String(400), unique=True),
 )  # fmt: skip

@@ -136,22 +136,17 @@ def join_of(opened: OpenSource, *, closely: bool = False) -> Join | None:
     met = sa.select(
         one.c.n, sa.func.count(other.c.n).label("ids"), sa.func.sum(other.c.n).label("truths")
     ).select_from(one.join(other, equal, isouter=True)).group_by(*keys_of_one, one.c.n).subquery("met")  # fmt: skip
-    rows = {
-        "none": sa.case((met.c.truths.is_(None), met.c.n)),
-        "one": sa.case((met.c.truths == ONE, met.c.n)),
-        "several": sa.case((met.c.truths > ONE, met.c.n)),
-        "pairs": met.c.ids,
-        "met": sa.case((met.c.ids > ZERO, ONE)),
-    }
-    sums = [sa.func.coalesce(sa.func.sum(value), ZERO).label(each) for each, value in rows.items()]
-    counted = execute(sa.select(*sums)).mappings().one()
+    truths: Expression = sa.case((met.c.truths > ONE, sa.literal_column("2")), (met.c.truths == ONE, ONE), else_=ZERO)
+    sums = (sa.func.sum(met.c.n), sa.func.sum(met.c.ids), sa.func.count())
+    counted = {int(each): map(int, numbers) for each, *numbers in execute(sa.select(truths, *sums).group_by(truths))}
+    none, (one_truth, ids, keys), (several, more_ids, more_keys) = (tuple(counted.get(n, (0, 0, 0))) for n in range(3))
     shared = sa.select(ONE).select_from(one).where(equal).correlate(other).exists()
     others = execute(sa.select(sa.func.count()).select_from(other).where(shared)).scalar_one()
-    inexact = int(counted["pairs"]) > int(counted["met"]) or int(counted["pairs"]) > int(others)
+    inexact = ids + more_ids > min(keys + more_keys, int(others))
     text = opened.dialect.text  # PostgreSQL has no least UUID
     mine, its = (str(execute(sa.select(sa.func.min(text(side.c.k0)))).scalar() or "") for side in (one, other))
     on = ", ".join(mine if mine == its else f"{mine} = {its}" for mine, its in truth.on.items())
-    found = Join(int(counted["none"]), int(counted["one"]), int(counted["several"]), inexact, on, (mine, its))
+    found = Join(none[0], one_truth, several, inexact, on, (mine, its))
     return _looked_at(opened, sides, found) if closely and found.none and len(truth.on) == 1 else found
 
 

@@ -274,7 +274,7 @@ class Warehouse:
         warehouse does not answer.
         """
         with self._rows(name, source, window, now) as (rows, outside):
-            found = Reader(name, rows, outside, whole).reading()
+            found = Reader(rows.connection, rows.statements, name, outside, whole).reading()
         found = self._with_odd_names(self._with_lines(found, source), source)
         found = self._with_join(found, source)
         return self._with_unresolved(found, source) if whole and source.unresolved else found

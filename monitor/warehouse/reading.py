@@ -47,7 +47,7 @@ from monitor.core.records import (
 from monitor.core.unresolved import UnresolvedRows, score_counts
 from monitor.inference.dependence import ClusterSums, design_effect, share_in_bands, two_way_effect
 from monitor.metrics.names import RANKS
-from monitor.warehouse.dialects import LABELS_BY_BITS, Arrays
+from monitor.warehouse.dialects import LABELS_BY_BITS, Arrays, Statement
 from monitor.warehouse.items import NumberStatements, RankedStatements, WholeStatements
 from monitor.warehouse.relation import RelationError, RelationProblem
 from monitor.warehouse.statements import EXAMPLES, Rows, Statements, whole_number_of
@@ -116,22 +116,16 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
-    """The steps of one reading.
+class Reader(Rows[Statements]):
+    """The steps of one reading of the rows of a window; where scores are computed here, of a copy.
 
-    ``rows`` are those of the window; where scores are computed here, a copy. ``outside`` are those of the warehouse,
-    of which rows without a usable date are counted. Without ``whole``, ranks and whole rows are not read.
+    ``outside`` are the rows of the warehouse, of which those without a usable date are counted. Without ``whole``,
+    ranks and whole rows are not read.
     """
 
     name: str
-    rows: Rows[Statements]
     outside: Rows[Statements]
     whole: bool = True
-
-    @property
-    def statements(self) -> Statements:
-        """The statements about the rows of the window."""
-        return self.rows.statements
 
     def _refuse_ids(self, labels: int) -> None:
         """Raise :class:`RelationError` if these are more labels than ``max_labels``."""
@@ -151,25 +145,25 @@ class Reader:
         statements = self.statements
         if isinstance(statements, NumberStatements):
             return self._numbers(statements)
-        total, fingerprint = self.rows.fingerprint()
+        total, fingerprint = self.fingerprint()
         if total > statements.source.max_labels:
-            self._refuse_ids(self.rows.number(statements.labels_beyond(statements.source.max_labels)))
+            self._refuse_ids(self.number(statements.labels_beyond(statements.source.max_labels)))
         groups = self._groups()
         labels, counted = _labels_of(groups), int(np.sum(groups["n"]))
         self._refuse_ids(len(labels))
-        (sums,) = self.rows.ask(statements.of_items(labels[:LABELS_BY_BITS]))
-        repeated = self._repeated(sums, labels, complete=counted == total)
-        latest = replace(self, rows=self.rows.counted(repeated))
+        (sums,) = self.ask(statements.of_items(labels[:LABELS_BY_BITS]))
+        repeated = self._repeats(sums, labels, complete=counted == total)
+        latest = self.counted(repeated)
         if repeated:
-            groups, (sums,) = latest._groups(), self.rows.ask(latest.statements.of_items())
+            groups, (sums,) = latest._groups(), self.ask(latest.statements.of_items())
         rejected = latest._rejected() if counted != total else ()
         # grouping by an id, say, would fetch nearly every row
         number, most = statements.number_of_values, SEGMENT_VALUES
-        crowded = [each for each in statements.source.segments if self.rows.number(number(each, most)) > most]
+        crowded = [each for each in statements.source.segments if self.number(number(each, most)) > most]
         effects = latest._label_effects()
         rare = _rare(groups, self.statements.source.labels)
         counts = self._by_value(groups, effects, rare).get("", {})
-        more = (row for keys in self._ways()[1:] for row in self.rows.ask(latest.statements.dependence(*keys)))
+        more = (row for keys in self._ways()[1:] for row in self.ask(latest.statements.dependence(*keys)))
         effect = _effect(_sums_of(sums, "rows_"), *map(_sums_of, more))
         rest = self._rest(groups, rare).with_design_effect(effect) if rare else None
         return Reading(
@@ -186,30 +180,30 @@ class Reader:
             items=latest._of_items(sums),
             whole=latest._whole(groups, sums),
             rejected=rejected,
-            fingerprint=fingerprint if self.rows is self.outside else None,
+            fingerprint=fingerprint if self.connection is self.outside.connection else None,
         ).noted(RARE_LABELS, _together(len(rare), len(counts)))
 
     def _numbers(self, every: NumberStatements) -> Reading:
         """The reading of a source of numbers, whose rows leave the warehouse; a sample if there are too many."""
-        repeated = self.rows.repeated()
+        repeated = self.repeated()
         statements = replace(every, latest=repeated > 0)
-        latest = replace(self, rows=replace(self.rows, statements=statements))
-        total, rejected = self.rows.number(statements.total()), latest._rejected()
-        rows = self.rows.fetch(statements.numbers(ITEMS_AT_MOST))
+        latest = replace(self, statements=statements)
+        total, rejected = self.number(statements.total()), latest._rejected()
+        rows = self.fetch(statements.numbers(ITEMS_AT_MOST))
         return Reading(
             source=self.name, window=statements.window, labels={}, segments={}, whole_design_effect=1.0,
             versions=latest._versions(), quality=latest._quality(repeated, rejected), rows=total,
             numbers=regression_rows(rows, total) if total else None, rejected=rejected,
         )  # fmt: skip
 
-    def _repeated(self, sums: Sums, labels: Sequence[str], *, complete: bool) -> int:
+    def _repeats(self, sums: Sums, labels: Sequence[str], *, complete: bool) -> int:
         """How many rows repeat an (item, label). They are counted only if the sums of items do not show that none does.
 
         Of ``multiclass`` sources the sums are of items with one true label: a row that repeats may have made it two.
         """
         doubtful = isinstance(self.statements, WholeStatements) and not complete
         if doubtful or len(labels) > LABELS_BY_BITS or whole_number_of(sums.get("again")):
-            return self.rows.repeated()
+            return self.repeated()
         return 0
 
     # --- the rows that are set aside
@@ -220,7 +214,7 @@ class Reader:
         of_items = [statements.untrue()] if isinstance(statements, WholeStatements) else []
         asked = (statements.rejected(), *of_items)
         cells = []
-        for label, reason, *codes, n, hits in (row for each in asked for row in self.rows.connection.execute(each)):
+        for label, reason, *codes, n, hits in (row for each in asked for row in self.connection.execute(each)):
             place, truth = (None if code is None else int(code) for code in codes)
             cells.append(RejectedCell(label, str(reason), place, truth, int(n), float(hits or 0.0)))
         return tuple(sorted(cells, key=lambda cell: repr((cell.label, cell.reason, cell.place, cell.truth))))
@@ -249,7 +243,7 @@ class Reader:
         self, within: Sequence[RejectReason], *, beyond: bool
     ) -> dict[str, tuple[Mapping[str, str | None], ...]]:
         """Examples by reason, sorted: of the rows of the window, and of the undated ones ``beyond`` it."""
-        asked = [(self.rows, self.statements.examples(within))] if within else []
+        asked: list[tuple[Rows[Statements], Statement]] = [(self, self.statements.examples(within))] if within else []
         asked += [(self.outside, self.outside.statements.undated_examples())] if beyond else []
         by_reason: dict[str, list[Mapping[str, str | None]]] = {}
         for rows, statement in asked:
@@ -260,7 +254,7 @@ class Reader:
     # --- the counts
 
     def _groups(self, segment: str | None = None) -> Arrays:
-        return self.rows.fetch(self.statements.groups(segment))
+        return self.fetch(self.statements.groups(segment))
 
     def _segments(self, crowded: Sequence[str], effects: Mapping[str, Effects], rare: Set[str]) -> SegmentCounts:
         """The counts by segment and value, and label, but for the segments that are ``crowded``."""
@@ -302,7 +296,7 @@ class Reader:
     def _versions(self) -> dict[str, int]:
         if "model_version" not in self.statements.layout:
             return {}
-        rows = self.rows.ask(self.statements.versions())
+        rows = self.ask(self.statements.versions())
         return dict(sorted((str(row["version"]), int(row["n"])) for row in rows))
 
     # --- items, ranks and whole rows
@@ -312,12 +306,12 @@ class Reader:
         statements = self.statements
         if not self.whole or not isinstance(statements, RankedStatements):
             return {}
-        columns = self.rows.fetch(statements.ranked_groups())
+        columns = self.fetch(statements.ranked_groups())
         every = self._by_value({**columns, "label": np.full(len(columns["n"]), "", object)}, {}, frozenset())
         parts = {int(rank): counts for rank, labels in every.items() for counts in labels.values()}
         if not parts:
             return {}
-        sums = [row for within in self._ways() for row in self.rows.ask(statements.ranked_dependence(*within))]
+        sums = [row for within in self._ways() for row in self.ask(statements.ranked_dependence(*within))]
         return {
             rank: pool(parts[k] for k in RANKS if k <= rank and k in parts).with_design_effect(
                 _effect(*(_sums_of(row, f"top_{rank}_") for row in sums))
@@ -333,7 +327,7 @@ class Reader:
         nothing = {name: [0] for name in ("predicted", "automated", "cell", "ws", "wsy", "ws2")}
         effects, found = {}, {}
         if "cluster" in statements.layout:  # items of one cluster are dependent
-            (of_clusters,) = self.rows.ask(statements.item_dependence())
+            (of_clusters,) = self.ask(statements.item_dependence())
             effects = {name: _effect(_sums_of(of_clusters, f"{name}_")) for name in statements.item_metrics}
         for name in statements.item_metrics:
             columns = {key: [float(sums[of])] for key, of in (("n", "n"), ("w", "w"), ("w2", "w2"), ("wy", name))}
@@ -351,7 +345,7 @@ class Reader:
             return None
         true = labels[np.asarray(groups["wy"], dtype=np.float64) > 0]
         share, least = sampling(items, len({*true.tolist()}), len({*labels.tolist()}))
-        rows = self.rows.fetch(statements.whole_rows(share=share, least=least))
+        rows = self.fetch(statements.whole_rows(share=share, least=least))
         return probability_rows(rows, items)
 
     # --- what depends on what
@@ -366,8 +360,8 @@ class Reader:
         """
         if "cluster" not in self.statements.layout:
             return {}
-        labels = self.rows.ask(self.statements.label_dependence())
-        bands = {row["label"]: _sums_of(row, "all_") for row in self.rows.ask(self.statements.band_dependence())}
+        labels = self.ask(self.statements.label_dependence())
+        bands = {row["label"]: _sums_of(row, "all_") for row in self.ask(self.statements.band_dependence())}
         found: dict[str, Effects] = {}
         for row in labels:
             every, *acting = (_sums_of(row, f"{where}_") for where in WHERES)
