@@ -199,9 +199,7 @@ def layout_of(opened: OpenSource, relation: Relation, clause: FromClause, availa
     problems = [
         *_unknown(opened, available),
         *_missing(opened, found, available),
-        *_ambiguous(opened, layout, available),
-        *_bytes(opened, layout),
-        *_types(opened, layout),
+        *_of_columns(opened, layout, available),
     ]
     if isinstance(relation, CsvFiles) and not any(found[wanted] for wanted in needed(source)):
         # one problem for all: their first line may be no line of names
@@ -292,30 +290,25 @@ def _why(wanted: str, source: SourceConfig) -> str:
     return next((f", which {each} names" for each in settings if wanted in getattr(source, each)), "")
 
 
-def _ambiguous(opened: OpenSource, layout: Layout, available: Columns) -> Iterator[RelationProblem]:
-    times = Counter(column for column, _ in available)
-    for column in dict.fromkeys(column.name for column in layout.columns.values()):
-        if times[column] > 1:
-            remedy = "give one of them another name in the SELECT"
-            yield opened.problem(f"column {column} is there {times[column]} times", remedy)
-
-
 _TEXTS = ("item", "label", "predicted_label", "true_label", "cluster", "model_version")
 _DECODED = {"duckdb": "decode({})", "postgresql": "convert_from({}, 'UTF8')"}
 
 
-def _bytes(opened: OpenSource, layout: Layout) -> Iterator[RelationProblem]:
-    """The columns of names that are bytes: as text they would be names such as r\\xC3\\xBCck."""
-    for wanted in (*_TEXTS, *opened.source.segments):
-        if wanted in layout and layout.columns[wanted].kind == "bytes":
-            column = layout.columns[wanted].name
-            decoded = _DECODED.get(opened.dialect.name, "{} as text").format(column)
-            remedy = f"decode it in a view or a SELECT: {decoded}"
-            yield opened.problem(f"column {column} ({wanted}) is bytes, no text", remedy)
-
-
-def _types(opened: OpenSource, layout: Layout) -> Iterator[RelationProblem]:
+def _of_columns(opened: OpenSource, layout: Layout, available: Columns) -> Iterator[RelationProblem]:
+    """Columns that are there twice, names that are bytes (text like r\\xC3\\xBCck), and wrong types."""
     source, quoted = opened.source, opened.connection.dialect.identifier_preparer.quote
+    times = Counter(column for column, _ in available)
+    for name in dict.fromkeys(column.name for column in layout.columns.values()):
+        if times[name] > 1:
+            yield opened.problem(
+                f"column {name} is there {times[name]} times", "give one of them another name in the SELECT"
+            )
+    for wanted in (*_TEXTS, *source.segments):
+        if wanted in layout and layout.columns[wanted].kind == "bytes":
+            name = layout.columns[wanted].name
+            decoded = _DECODED.get(opened.dialect.name, "{} as text").format(name)
+            remedy = f"decode it in a view or a SELECT: {decoded}"
+            yield opened.problem(f"column {name} ({wanted}) is bytes, no text", remedy)
     wants = contract(source)
     for wanted in (number for number in wants.numbers if number in layout):
         column = layout.columns[wanted]

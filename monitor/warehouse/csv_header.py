@@ -70,7 +70,14 @@ def header_of(path: str, lines: Sequence[str]) -> Header | None:
             if sum(bool(name) for name in names) > 1:
                 if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in "".join(names)):
                     raise not_in_utf8(f"line {place + 1} of {path}")
-                return Header(separator, _unique(names), place)
+                # of a column without a name its place, of several with one name that and a number each
+                named = [name or f"column{at}" for at, name in enumerate(names)]
+                times, seen = Counter(name.casefold() for name in named), Counter[str]()
+                for at, name in enumerate(named):
+                    seen[name.casefold()] += 1
+                    if times[name.casefold()] > 1:
+                        named[at] = f"{name} ({seen[name.casefold()]})"
+                return Header(separator, tuple(named), place)
     some = next((line for line in lines if line.strip()), None)
     if some is None:
         return None
@@ -120,14 +127,3 @@ def _is_remark(lines: Sequence[str], separators: Sequence[str]) -> bool:
         return False
     separator, fields = _divided(rest, separators)
     return len(_fields(lines, separator)) != len(fields)
-
-
-def _unique(names: Sequence[str]) -> tuple[str, ...]:
-    """Names for all columns: of one without a name its place, of several with one name that and a number each."""
-    named = [name or f"column{place}" for place, name in enumerate(names)]
-    times, seen = Counter(name.casefold() for name in named), Counter[str]()
-    found = []
-    for name in named:
-        seen[name.casefold()] += 1
-        found.append(f"{name} ({seen[name.casefold()]})" if times[name.casefold()] > 1 else name)
-    return tuple(found)

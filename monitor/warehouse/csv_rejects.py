@@ -95,11 +95,17 @@ def look_at(path: str, lines: Iterable[str], header: Header, escaped: str) -> Fi
         except StopIteration:
             break
         except csv.Error as error:
-            why = _why_not(seen, of_row, number, str(error))
+            if len(of_row) > 1:
+                seen.unended = number
+            # a last line may end within a value: it is a row without it
+            why = None if "end of data" in str(error) else WRONG_QUOTE
         else:
             why = TOO_MANY if any(row[len(header.names) :]) else None
         text = "".join(of_row)
-        why = TOO_LONG if _bytes_of(text, f"line {number} of {path}") > MOST_BYTES else why
+        try:
+            why = TOO_LONG if len(text.encode()) > MOST_BYTES else why
+        except UnicodeEncodeError as error:  # bytes that are no text
+            raise not_in_utf8(f"line {number} of {path}") from error
         seen.has_quotes = seen.has_quotes or '"' in text
         seen.line_ends.add(text[len(text.rstrip("\r\n")) :])
         if why:
@@ -130,17 +136,3 @@ def _as_doubled(lines: Iterable[str], of_row: list[str], separator: str, escaped
         if escaped != '"' and escaped in plain:
             plain = re.sub(rf"{re.escape(escaped)}(.)", lambda part: '""' if part[1] == '"' else part[1], plain)
         yield plain
-
-
-def _why_not(seen: FileRows, of_row: list[str], number: int, error: str) -> str | None:
-    """Why lines are no row. A last line may end within a value: it is a row without it."""
-    if len(of_row) > 1:
-        seen.unended = number
-    return None if "end of data" in error else WRONG_QUOTE
-
-
-def _bytes_of(text: str, where: str) -> int:
-    try:
-        return len(text.encode())
-    except UnicodeEncodeError as error:  # bytes that are no text
-        raise not_in_utf8(where) from error

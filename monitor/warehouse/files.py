@@ -76,21 +76,13 @@ def _as(column: Expression, given_type: str, *, is_score: bool) -> tuple[Express
         plain = sa.case((decimal, sa.func.replace(text, ",", ".")), else_=text)
         share = sa.func.rtrim(plain, sa.literal_column("'% '"))  # 97% is .97
         percent = sa.case((sa.func.ends_with(text, sa.literal_column("'%'")), sa.try_cast(share, sa.Double) / 100))
-        number = sa.func.coalesce(sa.try_cast(plain, sa.Double), percent, _truth(text), _NAN)
+        # as PostgreSQL exports booleans. DuckDB takes yes, no, y and n for these too, but a yes in place of a score is
+        # the answer of a model, and no number
+        words = ((ONE, ("'true'", "'t'")), (ZERO, ("'false'", "'f'")))
+        cases = ((sa.func.lower(text).in_([sa.literal_column(word) for word in pair]), truth) for truth, pair in words)
+        number = sa.func.coalesce(sa.try_cast(plain, sa.Double), percent, double(sa.case(*cases)), _NAN)
         return sa.case((sa.func.nullif(text, EMPTY).is_not(None), number)), "number"
     moment = sa.func.try_strptime(text, sa.literal(given_type, sa.Text))
     zone = "+00" if "%z" in given_type.casefold() else ""  # with a zone, the moment is one in UTC
     iso = sa.func.strftime(moment, sa.literal_column(f"'%Y-%m-%d %H:%M:%S.%f{zone}'"))
     return sa.func.coalesce(iso, text), "text"
-
-
-def _truth(text: Expression) -> Expression:
-    """1 for true and t, as PostgreSQL exports it, 0 for false and f; NULL for all else, such as yes, no, y and n.
-
-    DuckDB takes those for booleans too, but a yes in place of a score is the answer of a model, and no number.
-    """
-    lowered = sa.func.lower(text)
-    words = (("'true'", "'t'"), ("'false'", "'f'"))
-    is_true, is_false = (lowered.in_([sa.literal_column(word) for word in pair]) for pair in words)
-    number: Expression = sa.case((is_true, ONE), (is_false, ZERO))
-    return double(number)

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -68,7 +68,7 @@ from monitor.warehouse.relation import (
 )
 from monitor.warehouse.scored import localised
 from monitor.warehouse.shapes import long_form
-from monitor.warehouse.statements import EXAMPLES, ExampleQuery, ExampleRow, Rows, Statements, example_row
+from monitor.warehouse.statements import EXAMPLES, ExampleQuery, ExampleRow, Rows, Statements
 from monitor.warehouse.survey import ColumnSample, Survey, samples, survey, table_names
 from monitor.warehouse.unresolved import UnresolvedStatements, delays_of, with_truth
 
@@ -436,8 +436,16 @@ class Warehouse:
         with self._rows(name, source, window, now) as (rows, _):
             statements = rows.counted().statements
             behind = rows.ask(statements.behind(query))
-            dated = ({**row, "resolved": statements.dialect.aware(row["resolved"])} for row in behind)
-            found = [example_row(row, tuple(source.segments)) for row in dated]
+            dated = ({**row, "resolved": self._dialect.aware(row["resolved"])} for row in behind)
+            found = [
+                ExampleRow(
+                    str(row["item"]), str(row["label"]), float(row["score"]), float(row["actual"]),
+                    predicted=float(row["predicted"]) == 1,
+                    resolved_at=row["resolved"].astimezone(UTC),
+                    segments={name: str(row[f"segment_{index}"]) for index, name in enumerate(source.segments)},
+                )
+                for row in dated
+            ]  # fmt: skip
             true: dict[str, dict[str, None]] = {}
             if found:
                 named = statements.true_of({row.item for row in found})

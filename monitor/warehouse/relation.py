@@ -73,7 +73,12 @@ def from_clause(relation: Relation, name: str = "relation") -> FromClause:
         # the line break keeps the text apart from ")"
         return _subquery(relation.text + "\n", name)
     if isinstance(relation, ParquetFiles) and relation.parts:
-        return _subquery(_select_of_parts(relation), name)
+        parts = (
+            f"SELECT *{_made_double(part.singles)} FROM "
+            f"read_parquet([{', '.join(map(literal, part.paths))}], {_OPTIONS})"
+            for part in relation.parts
+        )
+        return _subquery(" UNION ALL BY NAME ".join(parts), name)
     if isinstance(relation, ParquetFiles):
         path = sa.bindparam("path", relation.path, sa.Text, unique=True)
         # without it the first file decides: where its scores are whole numbers, .97 of the next one would be read as 1
@@ -95,14 +100,6 @@ def select_of(files: CsvFiles) -> str:
     """A SELECT of all rows of CSV files, with the columns of all of them by name."""
     reads = (f"read_csv([{', '.join(map(literal, part.paths))}], {', '.join(part.options)})" for part in files.parts)
     return " UNION ALL BY NAME ".join(f"SELECT * FROM {each}" for each in reads)
-
-
-def _select_of_parts(files: ParquetFiles) -> str:
-    """A SELECT of all rows of Parquet files of several types."""
-    return " UNION ALL BY NAME ".join(
-        f"SELECT *{_made_double(part.singles)} FROM read_parquet([{', '.join(map(literal, part.paths))}], {_OPTIONS})"
-        for part in files.parts
-    )
 
 
 def _made_double(names: Sequence[str]) -> str:

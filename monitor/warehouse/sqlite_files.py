@@ -43,7 +43,7 @@ def open_for_reading(file: Path) -> OpenFile:
     log, shared = Path(f"{file}-wal"), Path(f"{file}-shm")
     if not _in_wal_mode(file):
         return _opened(file, "mode=ro")
-    if not _bytes_of(log):
+    if not log.exists() or not log.stat().st_size:
         state = _state_of(file)
         connection = _opened(file, "mode=ro&immutable=1")
         connection.at_rest = (file, state)
@@ -95,10 +95,6 @@ def _descriptor_of(file: Path) -> int:
         if descriptor is not None:  # another file has its name now
             os.close(_DESCRIPTORS.pop(file))
         return _DESCRIPTORS.setdefault(file, os.open(file, os.O_RDONLY))
-
-
-def _bytes_of(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0
 
 
 def _state_of(file: Path) -> tuple[int, int, int]:

@@ -68,19 +68,6 @@ class ExampleRow:
     true_labels: tuple[str, ...] = ()
 
 
-def example_row(row: Mapping[str, Any], segments: tuple[str, ...]) -> ExampleRow:
-    """The example of a row of :meth:`~monitor.warehouse.statements.Statements.behind`, with its date as Python's."""
-    return ExampleRow(
-        item=str(row["item"]),
-        label=str(row["label"]),
-        score=float(row["score"]),
-        actual=float(row["actual"]),
-        predicted=float(row["predicted"]) == 1,
-        resolved_at=row["resolved"].astimezone(UTC),
-        segments={name: str(row[f"segment_{index}"]) for index, name in enumerate(segments)},
-    )
-
-
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 EXAMPLES = 20
 """So many rows are shown of each reason."""

@@ -76,17 +76,6 @@ class UnresolvedStatements(Statements):
         The windows are adjacent, and ``window`` spans them all. ``ago`` is -1 if the truth has no date, or is not known
         yet (``waiting`` 1).
         """
-        rows = self._dated_truths(windows).subquery("truths")
-        keys = [rows.c.place, rows.c.label, rows.c.item]
-        known = sa.case((rows.c.waiting == ZERO, rows.c.ago), else_=whole_number(NO_DATE))
-        item = sa.select(*keys, sa.func.min(rows.c.waiting).label("waiting"), sa.func.max(known).label("ago"))
-        named = self.dialect.byte_length(rows.c.label).between(ONE, LONGEST_LABEL)
-        items = item.where(rows.c.item.is_not(None), named).group_by(*keys).subquery("items")
-        by = [items.c[name] for name in ("label", "place", "waiting", "ago")]
-        return sa.select(*by, COUNT).group_by(*by)
-
-    def _dated_truths(self, windows: Sequence[Window]) -> Statement:
-        """(item, label, place, waiting, ago) of the rows of all windows."""
         values = {"item": self._text("item"), "label": self._text("label"), "waiting": self._waits()}
         kind, predicted = self.layout.columns["predicted_at"].kind, self._instant("predicted_at")
         later = list(enumerate(windows))[:0:-1]
@@ -94,7 +83,14 @@ class UnresolvedStatements(Statements):
         values["place"] = sa.case(*cases, else_=ZERO) if cases else ZERO
         since = self.dialect.days_before(self._datable("resolved_at"), self.now)
         values["ago"] = sa.func.coalesce(since, whole_number(NO_DATE))
-        return self._select(*labelled(values)).where(self._in_window())
+        rows = self._select(*labelled(values)).where(self._in_window()).subquery("truths")
+        keys = [rows.c.place, rows.c.label, rows.c.item]
+        known = sa.case((rows.c.waiting == ZERO, rows.c.ago), else_=whole_number(NO_DATE))
+        item = sa.select(*keys, sa.func.min(rows.c.waiting).label("waiting"), sa.func.max(known).label("ago"))
+        named = self.dialect.byte_length(rows.c.label).between(ONE, LONGEST_LABEL)
+        items = item.where(rows.c.item.is_not(None), named).group_by(*keys).subquery("items")
+        by = [items.c[name] for name in ("label", "place", "waiting", "ago")]
+        return sa.select(*by, COUNT).group_by(*by)
 
     def set_aside(self) -> Statement:
         """(reason, n) over the waiting rows of the window that are of no use."""
