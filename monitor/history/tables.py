@@ -7,7 +7,7 @@ are stored as ``""``, since keys cannot be NULL, and of JSON tuples and records 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -30,6 +30,7 @@ from sqlalchemy import (
     UniqueConstraint,
     false,
 )
+from sqlalchemy.schema import SchemaItem
 from sqlalchemy.types import JSON, TypeDecorator
 
 from monitor.core.records import KeptScores, SegmentSwitch, WeekSpread, WindowOutcome
@@ -102,8 +103,6 @@ metadata = MetaData(
     }
 )
 
-_TIME = UtcDateTime
-_NUMBER = Number(53)
 _JSON = JSON(none_as_null=True)
 _WORD, _ID, _LONG_ID = String(16), String(32), String(64)  # words and names of ours, hashes
 
@@ -149,152 +148,149 @@ _SPREADS = Converted(
     lambda kept: {name: WeekSpread(*numbers) for name, numbers in kept.items()},
 )
 
-# Names from data, people or alerts.yaml have no maximum length. PostgreSQL's indexes take keys of at most
-# about 2,700 bytes: labels (LABEL_BYTES) and segments (values.segment_key) are kept shorter than that.
-_NAME = Text()
-
-
 WHOLE: Final = None
 """The label of a source as a whole, and the segment of all rows."""
+NUMBERS_OF_VERDICT = (
+    "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high", "p_value", "p_adjusted",
+    "detectable",
+)  # fmt: skip
+DIAGNOSED = ("problem", "since", "since_low", "since_high", "found", "cause", "advice", "reason")
+COST_OF_TROUBLE = ("items", "correct", "claimed", "extra_errors", "extra_errors_low", "extra_errors_high")
 
-
-#: Columns that have the same type in every table.
-_TYPES: Mapping[str, Any] = {
-    "window_start": _TIME, "window_end": _TIME, "window_name": _ID, "label": _LABEL, "segment": _SEGMENT,
-    "rule": String(80),
-}  # fmt: skip
+# Names from data, people or alerts.yaml have no maximum length. PostgreSQL's indexes take keys of at most
+# about 2,700 bytes: labels (LABEL_BYTES) and segments (values.segment_key) are kept shorter than that.
+_NAMES_BY_TYPE: Sequence[tuple[Any, Sequence[str]]] = (
+    (Text(), (
+        *DIAGNOSED, "schedule", "source", "item", "column", "actor", "host", "channel", "counts", "text", "why",
+        "pinned_by", "resolved_by", "acknowledged_by", "silenced_by", "claimed_by", "changed_by", "added_by",
+        "removed_by", "removed_reason",
+    )),
+    (_LABEL, ["label"]), (_SEGMENT, ["segment"]), (_ERROR, ["error"]), (String(80), ["rule", "waits_for"]),
+    (_WORD, ("state", "severity", "outcome", "population", "condition", "from_state", "to_state")),
+    (_ID, (
+        "id", "kind", "window", "window_name", "first_window", "last_window", "opened_window", "resolved_window",
+        "revision", "rules_revision", "verdict", "last", "test",
+    )),
+    (_LONG_ID, (
+        "run", "digest", "data_digest", "fingerprint", "metric", "root", "external_channel", "external_id",
+        "error_code", "not_evaluated",
+    )),
+    (UtcDateTime, (
+        "window_start", "window_end", "started_at", "finished_at", "read_at", "start", "end", "pinned_at", "stored_at",
+        "diagnosed_at", "opened_at", "seen_until", "resolved_at", "acknowledged_at", "silenced_until", "quiet_since",
+        "at", "created_at", "next_attempt_at", "claimed_at", "sent_at", "lease_until", "hold_until", "last_window_end",
+        "changed_at", "until", "judged_until", "published_at", "newest_at", "added_at", "removed_at", "decided_at",
+        "known_at",
+    )),
+    (Integer, (
+        "rows", "attempts", "n", "n_baseline", "version", "windows", "baseline_version", "reopened", "ok_streak", "of",
+        "known",
+    )),
+    (Number(53), (
+        *NUMBERS_OF_VERDICT, *COST_OF_TROUBLE, "positives", "threshold", "automate_at", "statistic", "score", "stated",
+        "expected",
+    )),
+    (Boolean, ("acts", "current", "acted", "by_operator", "confirmed", "over")),
+    (LargeBinary, ("data", "segment_data")),
+    (_JSON, ("versions", "rejected", "settings", "promises", "payload", "because", "detail", "changes")),
+    (_TUPLE, ("examples", "actions", "rules", "labels", "further_reasons")),
+    (_RANGES, ["blocked"]), (_SWITCHED_SEGMENTS, ["segments"]), (_KEPT_SCORES, ["kept"]), (_EDGES, ["edges"]),
+    (_SPREADS, ["weeks"]),
+)  # fmt: skip
+_TYPES = {name: kind for kind, names in _NAMES_BY_TYPE for name in names}
 _OF_LABEL = ("source", "label")
 _OF_WINDOW = ("schedule", "window_start", "source")
 _OF_BOTH = ("schedule", "window_start", *_OF_LABEL)
+_OF_OUTPUT = ("window_end", "window_name")
 
 
-def _key(name: str, kind: Any = None) -> Column[Any]:
-    return Column(name, kind or _TYPES.get(name, _NAME), primary_key=True)
-
-
-def _required(name: str, kind: Any = None, **options: Any) -> Column[Any]:
-    return Column(name, kind or _TYPES.get(name, _NAME), nullable=False, **options)
+def _table(
+    name: str, keys: Sequence[str], required: Sequence[str] = (), optional: Sequence[str] = (), *more: SchemaItem,
+    other: Mapping[str, Any] | None = None, **options: Any,
+) -> Table:  # fmt: skip
+    """A table of columns whose types go by their names, but for ``other`` ones."""
+    types = _TYPES | dict(other or {})
+    columns = [Column(each, types[each], primary_key=True) for each in keys]
+    columns += [Column(each, types[each], nullable=each in optional) for each in (*required, *optional)]
+    return Table(name, metadata, *columns, *more, **options)
 
 
 # One row for each source of an evaluated window; a repeated run of the source replaces it.
-runs = Table(
-    "runs", metadata,
-    *map(_key, _OF_WINDOW), _required("window_end"),
-    _required("window_name"), _required("run", _LONG_ID), _required("state", _ID),
-    _required("started_at", _TIME), Column("finished_at", _TIME), _required("attempts", Integer),
-    _required("acts", Boolean), _required("rules_revision", _ID), Column("error", _ERROR),
+runs = _table(
+    "runs", _OF_WINDOW, (*_OF_OUTPUT, "run", "state", "started_at", "attempts", "acts", "rules_revision"),
+    ("finished_at", "error"), other={"state": _ID},
 )  # fmt: skip
 
 Index("ix_runs_window_start", runs.c.window_start, runs.c.schedule)
 
 # The result of reading one source in one window: state is ok, relation_error or warehouse_failed.
-readings = Table(
-    "readings", metadata,
-    *map(_key, _OF_WINDOW), _required("state", _ID),
-    Column("error", _ERROR), _required("rows", Integer), _required("versions", _JSON),
-    _required("digest", _LONG_ID), _required("read_at", _TIME), Column("rejected", _JSON),
-    Column("fingerprint", _LONG_ID), Column("settings", _JSON),
+readings = _table(
+    "readings", _OF_WINDOW, ("state", "rows", "versions", "digest", "read_at"),
+    ("error", "rejected", "fingerprint", "settings"), other={"state": _ID},
 )  # fmt: skip
 
 # What a reading counted of each label, and what its scores promised; the promises of segments are removed with cells.
-counts = Table(
-    "counts", metadata,
-    *map(_key, _OF_BOTH),
-    _required("rows", Integer), _required("digest", _LONG_ID), _required("promises", _JSON),
-    Column("segments", _JSON),
-)  # fmt: skip
+counts = _table("counts", _OF_BOTH, ("rows", "digest", "promises"), ["segments"], other={"segments": _JSON})
 
 # The counts of all labels of a reading, and of their segments, as arrays of numpy (monitor.history.counts_file).
 # `calmon db prune` removes old ones.
-cells = Table(
-    "cells", metadata,
-    *map(_key, _OF_WINDOW), _required("labels", LargeBinary),
-    Column("segments", LargeBinary),
-)  # fmt: skip
+cells = _table("cells", _OF_WINDOW, ["labels"], ["segments"], other=dict.fromkeys(("labels", "segments"), LargeBinary))
 
-quality = Table(
-    "quality",
-    metadata,
-    *map(_key, _OF_WINDOW),
-    _key("reason"),
-    _required("rows", Integer),
-    _required("examples", _TUPLE),
-)
+quality = _table("quality", (*_OF_WINDOW, "reason"), ("rows", "examples"))
 
 # Windows come first in the key: a run replaces those of a window.
-estimates = Table(
-    "estimates", metadata,
-    *map(_key, _OF_BOTH), _key("segment"),
-    _key("metric", _LONG_ID), _key("population", _WORD), _required("window_name"),
-    *(Column(name, _NUMBER) for name in ("value", "plug_in", "low", "high")), _required("n", Integer),
-    _required("positives", _NUMBER), Column("detail", _DETAIL), sqlite_with_rowid=False,
+estimates = _table(
+    "estimates", (*_OF_BOTH, "segment", "metric", "population"), ("window_name", "n", "positives"),
+    ("value", "plug_in", "low", "high", "detail"), other={"detail": _DETAIL}, sqlite_with_rowid=False,
 )  # fmt: skip
 
-baselines = Table(
-    "baselines", metadata,
-    *map(_key, _OF_LABEL), _key("version", Integer),
-    _required("start", _TIME), _required("end", _TIME),
-    _required("first_window", _ID), _required("last_window", _ID), _required("rows", Integer),
-    _required("edges", _EDGES), _required("digest", _LONG_ID), _required("data", LargeBinary),
-    _required("pinned_at", _TIME), _required("pinned_by", Text), _required("reason", Text),
-    Column("segment_data", LargeBinary), Column("settings", _JSON), _required("weeks", _SPREADS),
-)  # fmt: skip
-
-NUMBERS_OF_VERDICT = (
-    "value", "low", "high", "plug_in", "baseline", "change", "change_low", "change_high", "p_value", "p_adjusted",
-    "detectable",
+baselines = _table(
+    "baselines", (*_OF_LABEL, "version"),
+    (
+        "start", "end", "first_window", "last_window", "rows", "edges", "digest", "data", "pinned_at", "pinned_by",
+        "reason", "weeks",
+    ),
+    ("segment_data", "settings"),
 )  # fmt: skip
 
 # `current` is False for a verdict whose (window, rule, subject) was judged again on other data. `condition` is also in
 # `detail`, which is long and seldom read.
-verdicts = Table(
-    "verdicts", metadata,
-    _key("id", _ID), _required("schedule", _WORD), _required("window_start"),
-    _required("window_end"), _required("window_name"), _required("source", Text),
-    _required("label"), _required("rule"), _required("metric", _LONG_ID),
-    _required("population", _WORD), _required("outcome", _WORD), _required("reason", _LONG_ID),
-    _required("severity", _WORD), _required("threshold", _NUMBER),
-    *(Column(name, _NUMBER) for name in NUMBERS_OF_VERDICT),
-    _required("n", Integer), _required("windows", Integer), Column("baseline_version", Integer),
-    _required("rules_revision", _ID), _required("data_digest", _LONG_ID), _required("stored_at", _TIME),
-    _required("current", Boolean), Column("condition", _WORD), _required("actions", _TUPLE),
-    _required("detail", _JSON),
+verdicts = _table(
+    "verdicts", ["id"],
+    (
+        *_OF_BOTH, *_OF_OUTPUT, "rule", "metric", "population", "outcome", "reason", "severity", "threshold", "n",
+        "windows", "rules_revision", "data_digest", "stored_at", "current", "actions", "detail",
+    ),
+    (*NUMBERS_OF_VERDICT, "baseline_version", "condition"), other={"schedule": _WORD, "reason": _LONG_ID},
 )  # fmt: skip
 
 Index("ix_verdicts_window", verdicts.c.schedule, verdicts.c.window_start)
 Index("ix_verdicts_label", verdicts.c.source, verdicts.c.label, verdicts.c.schedule, verdicts.c.window_start)
 
 # Every label that was ever estimated or judged: an emergency stop must not wait for what was.
-labels = Table("labels", metadata, *map(_key, _OF_LABEL))
+labels = _table("labels", _OF_LABEL)
 
 # What is the matter with each label in each window. The columns are for queries; `detail` has the whole diagnosis.
-DIAGNOSED = ("problem", "since", "since_low", "since_high", "found", "cause", "advice", "reason")
-COST_OF_TROUBLE = ("items", "correct", "claimed", "extra_errors", "extra_errors_low", "extra_errors_high")
-diagnoses = Table(
-    "diagnoses", metadata,
-    *map(_key, _OF_BOTH),
-    _required("window_end"), _required("window_name"), _required("state", _WORD),
-    *(Column(name, Text) for name in DIAGNOSED),
-    *(Column(name, _NUMBER) for name in COST_OF_TROUBLE), Column("acted", Boolean), Column("segment", _JSON),
-    _required("because", _JSON), _required("detail", _JSON), _required("diagnosed_at", _TIME),
+diagnoses = _table(
+    "diagnoses", _OF_BOTH, (*_OF_OUTPUT, "state", "because", "detail", "diagnosed_at"),
+    (*DIAGNOSED, *COST_OF_TROUBLE, "acted", "segment"), other={"segment": _JSON},
 )  # fmt: skip
 
 Index("ix_diagnoses_source", diagnoses.c.source, diagnoses.c.window_end)
 Index("ix_diagnoses_end", diagnoses.c.window_end)
 
 # `open_key` is the fingerprint until the incident is resolved, then NULL: so a fingerprint has one open incident.
-incidents = Table(
-    "incidents", metadata,
-    _key("id", _ID), Column("open_key", String(400), unique=True), _required("kind", _ID),
-    _required("source", Text), _required("label"), _required("severity", _WORD),
-    _required("state", _WORD), _required("opened_at", _TIME), _required("opened_window", _ID),
-    _required("window", _ID), _required("window_end"), _required("seen_until", _TIME),
-    _required("reason", _LONG_ID), _required("last", _ID), _required("rules", _TUPLE),
-    _required("labels", _TUPLE), Column("resolved_at", _TIME), Column("resolved_window", _ID),
-    Column("resolved_by", Text), Column("acknowledged_at", _TIME), Column("acknowledged_by", Text),
-    Column("silenced_until", _TIME), Column("silenced_by", Text), Column("quiet_since", _TIME),
-    _required("reopened", Integer), Column("root", _LONG_ID), _required("version", Integer),
-    _required("further_reasons", _TUPLE),
+incidents = _table(
+    "incidents", ["id"],
+    (
+        "kind", *_OF_LABEL, "severity", "state", "opened_at", "opened_window", "window", "window_end", "seen_until",
+        "reason", "last", "rules", "labels", "reopened", "version", "further_reasons",
+    ),
+    (
+        "resolved_at", "resolved_window", "resolved_by", "acknowledged_at", "acknowledged_by", "silenced_until",
+        "silenced_by", "quiet_since", "root",
+    ),
+    Column("open_key", String(400), unique=True), other={"reason": _LONG_ID},
 )  # fmt: skip
 
 Index("ix_incidents_label", incidents.c.label, incidents.c.opened_at)
@@ -303,49 +299,41 @@ Index("ix_incidents_root", incidents.c.root)
 Index("ix_incidents_resolved_at", incidents.c.resolved_at)
 
 # The events of incidents, with actor and reason. `key` makes an event happen once.
-incident_events = Table(
-    "incident_events", metadata,
-    _key("key", _LONG_ID), _required("incident", _ID, index=True), _required("at", _TIME),
-    _required("kind", _WORD), _required("reason", Text), _required("actor", Text),
-    _required("window", _ID), _required("detail", _JSON),
+incident_events = _table(
+    "incident_events", ["key"], ("at", "kind", "reason", "actor", "window", "detail"), (),
+    Column("incident", _ID, nullable=False, index=True), other={"key": _LONG_ID, "kind": _WORD},
 )  # fmt: skip
 
 # Every message, edit, reply and file, stored as pending before it is sent. state: pending, sending, sent,
 # failed (will be tried again), dead (will not), not_sent (no token), superseded (not needed any more).
-deliveries = Table(
-    "deliveries", metadata,
-    _key("id", _LONG_ID), _required("kind", _ID), _required("channel", Text), _required("payload", _JSON),
-    _required("state", _WORD, index=True), _required("attempts", Integer), _required("created_at", _TIME),
-    _required("next_attempt_at", _TIME), Column("claimed_at", _TIME), Column("claimed_by", Text),
-    Column("sent_at", _TIME), Column("external_channel", _LONG_ID), Column("external_id", _LONG_ID),
-    Column("error", _ERROR), _required("operation", _WORD, server_default="post"), Column("root", _LONG_ID),
-    _required("sequence", Integer, server_default="0"), Column("error_code", _LONG_ID),
-    _required("uncertain", Boolean, server_default=false()),
+deliveries = _table(
+    "deliveries", ["id"], ("kind", "channel", "payload", "attempts", "created_at", "next_attempt_at"),
+    (
+        "claimed_at", "claimed_by", "sent_at", "external_channel", "external_id", "error", "root", "error_code",
+    ),
+    Column("state", _WORD, nullable=False, index=True),
+    Column("operation", _WORD, nullable=False, server_default="post"),
+    Column("sequence", Integer, nullable=False, server_default="0"),
+    Column("uncertain", Boolean, nullable=False, server_default=false()), other={"id": _LONG_ID},
 )  # fmt: skip
 
 Index("ix_deliveries_edit", deliveries.c.root, deliveries.c.operation, deliveries.c.sequence)
 Index("ix_deliveries_root_state", deliveries.c.root, deliveries.c.state)
 Index("ix_deliveries_sent_at", deliveries.c.sent_at)
 
-switches = Table(
-    "switches", metadata,
-    *map(_key, _OF_LABEL), _required("state", _WORD), _required("blocked", _RANGES),
-    Column("lease_until", _TIME), Column("hold_until", _TIME), _required("by_operator", Boolean),
-    _required("actor", Text), _required("reason", Text), Column("verdict", _ID),
-    _required("ok_streak", Integer), Column("last_window_end", _TIME), _required("changed_at", _TIME),
-    _required("version", Integer), Column("counts", Text), Column("not_evaluated", _LONG_ID),
-    Column("segments", _SWITCHED_SEGMENTS), Column("kept", _KEPT_SCORES),
+switches = _table(
+    "switches", _OF_LABEL,
+    ("state", "blocked", "by_operator", "actor", "reason", "ok_streak", "changed_at", "version"),
+    (
+        "lease_until", "hold_until", "verdict", "last_window_end", "counts", "not_evaluated", "segments", "kept",
+    ),
 )  # fmt: skip
 
 # `key` makes an event happen once: it is the evaluation (schedule, window, digest) or the command's id.
-switch_events = Table(
-    "switch_events", metadata,
-    Column("id", Integer, primary_key=True, autoincrement=True), _required("key", String(400)),
-    _required("source", Text), _required("label"), _required("at", _TIME), _required("kind", _ID),
-    _required("from_state", _WORD), _required("to_state", _WORD), _required("blocked", _RANGES),
-    Column("lease_until", _TIME), Column("until", _TIME), _required("actor", Text), _required("reason", Text),
-    Column("verdict", _ID), Column("waits_for", String(80)),
-    Column("segments", _SWITCHED_SEGMENTS),
+switch_events = _table(
+    "switch_events", (), (*_OF_LABEL, "at", "kind", "from_state", "to_state", "blocked", "actor", "reason"),
+    ("lease_until", "until", "verdict", "waits_for", "segments"),
+    Column("id", Integer, primary_key=True, autoincrement=True), Column("key", String(400), nullable=False),
     UniqueConstraint("key", "source", "label", name="uq_switch_events_key"),
 )  # fmt: skip
 
@@ -353,81 +341,55 @@ Index("ix_switch_events_switch", switch_events.c.source, switch_events.c.label)
 Index("ix_switch_events_at", switch_events.c.at)
 
 # The evidence of each acting rule on a label: `windows` are the outcomes of the newest evaluated ones, newest first.
-evidence = Table(
-    "evidence", metadata,
-    *map(_key, _OF_LABEL), _key("rule"), _required("schedule", _WORD),
-    _required("windows", _OUTCOMES), Column("judged_until", _TIME), Column("since", _TIME),
-    _required("version", Integer),
+evidence = _table(
+    "evidence", (*_OF_LABEL, "rule"), ("schedule", "windows", "version"), ("judged_until", "since"),
+    other={"schedule": _WORD, "windows": _OUTCOMES, "since": UtcDateTime},
 )  # fmt: skip
 
 # The newest published set; the gate reads it instead of alerts.yaml.
-thresholds = Table(
-    "thresholds",
-    metadata,
-    *map(_key, _OF_LABEL),
-    _required("automate_at", _NUMBER),
-    _required("published_at", _TIME),
-)
+thresholds = _table("thresholds", _OF_LABEL, ("automate_at", "published_at"))
 
-shifts = Table(
-    "shifts", metadata,
-    *map(_key, _OF_BOTH), _key("test", _ID),
-    _key("column"), _required("window_name"), Column("statistic", _NUMBER), Column("p_value", _NUMBER),
-    _required("n", Integer), _required("n_baseline", Integer), Column("detail", _DETAIL), sqlite_with_rowid=False,
+shifts = _table(
+    "shifts", (*_OF_BOTH, "test", "column"), ("window_name", "n", "n_baseline"), ("statistic", "p_value", "detail"),
+    other={"detail": _DETAIL}, sqlite_with_rowid=False,
 )  # fmt: skip
 
 # Every set of thresholds that was published or refused. `kind`: published (all scores of a file: none is lower, or a
 # person confirmed it), raised (only the higher ones), refused (lower ones that nobody has confirmed).
-publications = Table(
-    "publications",
-    metadata,
-    Column("sequence", Integer, primary_key=True, autoincrement=True),
-    _required("revision", _ID),
-    _required("kind", _WORD),
-    _required("at", _TIME),
-    _required("host", Text),
-    _required("actor", Text),
-    _required("reason", Text),
-    _required("changes", _JSON),
-)
+publications = _table(
+    "publications", (), ("revision", "kind", "at", "host", "actor", "reason", "changes"), (),
+    Column("sequence", Integer, primary_key=True, autoincrement=True), other={"kind": _WORD},
+)  # fmt: skip
 
 # One row: the identity of this history and how far it has come (see monitor.history.identity).
-history = Table(
-    "history", metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False), _required("history_id", String(36)),
-    _required("epoch", BigInteger), _required("version", BigInteger), _required("confirmed", Boolean),
-    Column("newest_at", _TIME), _required("why", Text), _required("changed_by", Text), Column("changed_at", _TIME),
+history = _table(
+    "history", (), ("version", "confirmed", "why", "changed_by"), ("newest_at", "changed_at"),
+    Column("id", Integer, primary_key=True, autoincrement=False), Column("history_id", String(36), nullable=False),
+    Column("epoch", BigInteger, nullable=False), other={"version": BigInteger},
 )  # fmt: skip
 
 # Notes of people at a time of a source (label "": for all its labels). A removed one stays, with actor and reason.
-annotation_table = Table(  # not "annotations": `from __future__` imports that name
-    "annotations", metadata,
-    _key("id", _ID), _required("source", Text), _required("label"), _required("at", _TIME),
-    _required("text", Text), _required("added_at", _TIME), _required("added_by", Text), Column("removed_at", _TIME),
-    Column("removed_by", Text), Column("removed_reason", Text), Column("key", String(400), unique=True),
+annotation_table = _table(  # not "annotations": `from __future__` imports that name
+    "annotations", ["id"], (*_OF_LABEL, "at", "text", "added_at", "added_by"),
+    ("removed_at", "removed_by", "removed_reason"), Column("key", String(400), unique=True),
 )  # fmt: skip
 
 Index("ix_annotations_source", annotation_table.c.source, annotation_table.c.at)
 
 # Items of a week drawn for an audit, `of` so many that act on the label; what people found, and what the relation said.
-audits = Table(
-    "audits", metadata,
-    _key("source"), _key("window_start"), _key("label"), _key("item"), _required("score", _NUMBER),
-    _required("of", Integer), Column("outcome", _NUMBER), Column("stated", _NUMBER), Column("decided_at", _TIME),
+audits = _table(
+    "audits", ("source", "window_start", "label", "item"), ("score", "of"), ("outcome", "stated", "decided_at"),
+    other={"outcome": Number(53)},
 )  # fmt: skip
 
 # How many items of a window had their truth, and the expected share; one row each time that this changed.
-maturities = Table(
-    "maturities", metadata,
-    *map(_key, _OF_BOTH), _key("known_at", _TIME),
-    _required("window_end"), _required("window_name"), _required("items", Integer),
-    _required("known", Integer), *(Column(name, _NUMBER) for name in ("expected", "low", "high")),
-    _required("windows", Integer), _required("over", Boolean),
+maturities = _table(
+    "maturities", (*_OF_BOTH, "known_at"), (*_OF_OUTPUT, "items", "known", "windows", "over"),
+    ("expected", "low", "high"), other={"items": Integer},
 )  # fmt: skip
 
-
 # Notes that the flows leave for the watchdog: when it last looked, which runs wait, which flow failed last.
-notes = Table("notes", metadata, _key("key", String(200)), _required("at", _TIME), _required("detail", _JSON))
+notes = _table("notes", ["key"], ("at", "detail"), other={"key": String(200)})
 
 
 # The public views, for SQL, notebooks and Grafana: their columns stay when tables change. docs/history.md lists them.
