@@ -80,8 +80,7 @@ def load(
     before = {window.start: window for window in windows.before(until, count, zone)}
     if not before:
         return []
-    span = (min(before), until.start - timedelta(seconds=1))
-    readings = tables.readings
+    readings, span = tables.readings, (min(before), until.start - timedelta(seconds=1))
     columns = (readings.c.window_start, readings.c.versions, readings.c.rejected, readings.c.settings)
     newest_first = select(*columns).order_by(readings.c.window_start.desc())
     of_source = {"schedule": until.schedule, "source": source}

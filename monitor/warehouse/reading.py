@@ -157,11 +157,9 @@ class Reader(Rows[Statements]):
         if repeated:
             groups, (sums,) = latest._groups(), self.ask(latest.statements.of_items())
         rejected = latest._rejected() if counted != total else ()
-        # grouping by an id, say, would fetch nearly every row
-        number, most = statements.number_of_values, SEGMENT_VALUES
+        number, most = statements.number_of_values, SEGMENT_VALUES  # of an id, say, groups would be nearly every row
         crowded = [each for each in statements.source.segments if self.number(number(each, most)) > most]
-        effects = latest._label_effects()
-        rare = _rare(groups, self.statements.source.labels)
+        effects, rare = latest._label_effects(), _rare(groups, statements.source.labels)
         counts = self._by_value(groups, effects, rare).get("", {})
         more = (row for keys in self._ways()[1:] for row in self.ask(latest.statements.dependence(*keys)))
         effect = _effect(_sums_of(sums, "rows_"), *map(_sums_of, more))
