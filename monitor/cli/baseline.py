@@ -74,6 +74,8 @@ def pin_command(
     given = {"--from": start.name, "--to": end.name, "--label": label, "--source": source}
     if found.refusals:
         problems.append("take more weeks (--from), or lower baseline.min_pairs in alerts.yaml")
+        if len(found.refusals) == 1 and found.refusals[0].label is not None:  # what was pinned stays as it is
+            given |= {"--label": found.refusals[0].label, "--source": found.refusals[0].source}
         problems.append(_smaller(found.refusals, given))
         if not any(_asks_a_baseline_of_labels(rule) for rule in config.rules):
             problems.append("no rule of alerts.yaml compares a label by itself with its baseline: this may stay so")

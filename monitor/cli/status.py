@@ -8,6 +8,7 @@ from datetime import datetime
 
 from monitor.alerting.health.issues import findings
 from monitor.alerting.health.look import automation_line, observed
+from monitor.alerting.health.message import title_of
 from monitor.cli import common as cli
 from monitor.context import Monitor
 from monitor.core.records import SCHEDULES
@@ -37,12 +38,14 @@ def status(json_output: cli.JsonFlag = False) -> None:
 
 
 def _open(opened: Monitor) -> Iterator[str]:
-    """A line for each incident of a label: what is the matter, and who has it; the most severe first."""
+    """A line for each incident: what is the matter, and who has it; the most severe first."""
     teller = Teller.of(opened)
-    found = opened.store.unresolved_incidents()
+    found = opened.store.unresolved_incidents(of_monitor=None)
     for incident in sorted(found, key=lambda each: (each.severity != "critical", each.opened_at)):
-        story = teller.of_incident(incident)
+        story = None if incident.is_of_monitor else teller.of_incident(incident)
         words = clean(incident.label or incident.source) if story is None else story.sentence
+        if incident.is_of_monitor:
+            words = "Monitor: " + ", ".join(title_of(reason, incident.source) for reason in incident.reasons)
         yield f"{incident.id[:8]} {incident.severity}: {words} ({state_words(incident)})"
 
 
@@ -51,7 +54,7 @@ def _waits(opened: Monitor, now: datetime) -> Iterator[str]:
     records = observed(opened.store, opened.config, now, has_buttons=opened.settings.has_buttons)
     for each in findings(records, now):
         yield f"{each.severity}: {each.text} Do now: {each.do_now}"
-    unclaimed = [each for each in opened.store.unresolved_incidents() if each.state == "open"]
+    unclaimed = [each for each in opened.store.unresolved_incidents(of_monitor=None) if each.state == "open"]
     if unclaimed:
         ids = " ".join(each.id[:8] for each in unclaimed)
         yield f"{count_of(len(unclaimed), 'incident')} nobody has taken: calmon incidents ack {ids}"

@@ -196,11 +196,13 @@ def higher_score(counts: Sequence[Counts], target: float) -> NextStep | None:
     point = threshold_for(pool(counts[1:]), target)
     if point.threshold is None:
         return None
-    rows = looked_at(counts[0])
+    rows, acts = looked_at(counts[0]), counts[0].where("automated")
+    if acts.rows and round(point.threshold * CELLS) <= acts.cell.min():
+        return None  # from a lower score more would act
     acting = rows.take(rows.cell >= round(point.threshold * CELLS))
     if not acting.effective_rows > 0:
         return None
-    kept, before = (float(part.wy.sum() / part.w.sum()) for part in (acting, rows))
+    kept, before = (float(part.wy.sum() / part.w.sum()) for part in (acting, acts if acts.rows else rows))
     low, high = Proportion(kept, acting.effective_rows).interval(0.95)
     if high is not None and high < target:
         return None

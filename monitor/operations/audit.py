@@ -73,16 +73,20 @@ def plan(
 ) -> list[LabelPlan]:
     """What each label of a source needs so that a ``fall`` is seen within ``weeks``, or with ``total`` checks a week.
 
-    Of a given total all labels see a fall after the same time, which is the shortest for the slowest of them. Raises
-    :class:`Refused` and reading errors.
+    A label that is turned off needs none. Of a given total all labels see a fall after the same time, which is the
+    shortest for the slowest of them. Raises :class:`Refused` and reading errors.
     """
     config = monitor.config
     reading = monitor.store.load_reading(window.schedule, window.start, source)
+    off = {each.label for each in monitor.store.switches() if each.source == source and each.state == "off"}
     acting = {
         label: promise
         for label, counts in ({} if reading is None else reading.labels).items()
         if label is not None and (promise := promise_of(counts.where("automated"))) is not None
     }
+    if acting and (None in off or off >= acting.keys()):
+        raise Refused(f"automation of all labels of {clean(source)} is off: nothing acts that could be checked")
+    acting = {label: promise for label, promise in acting.items() if label not in off}
     if not acting:
         raise Refused(
             f"nothing is known of what acts alone in {clean(source)} {window.name}: "

@@ -60,7 +60,7 @@ def families(store: Store, config: Config, now: datetime, seen: Observed) -> Ite
     )
     yield _gauge("calmon_verdicts", words, ("schedule", "rule", "source", "outcome"), verdicts)
     yield from _states(store.newest_diagnoses(back=LOOKS_BACK, until=now))
-    incidents = Counter((each.severity, each.state) for each in store.unresolved_incidents())
+    incidents = Counter((each.severity, each.state) for each in store.unresolved_incidents(of_monitor=None))
     yield _gauge("calmon_incidents", "Incidents that are not resolved", ("severity", "state"), incidents)
     deliveries = {(state,): count for state, count in store.delivery_counts().items()}
     yield _gauge("calmon_deliveries", "Messages and changes of messages by state", ("state",), deliveries)

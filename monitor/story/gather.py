@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from monitor.automation.as_of import Key, by_switch, identity_as_of, off_since, switch_as_of
@@ -95,7 +96,9 @@ class Teller:
         *,
         with_switch: bool = True,
     ) -> LabelStory:
-        newest, trouble = diagnoses[-1], trouble_of(diagnoses)
+        newest = diagnoses[-1]
+        ended_too = incident is not None or newest.state is not DiagnosisState.CANNOT_TELL
+        trouble = trouble_of(diagnoses, ended_too=ended_too)
         unsafe = newest.state is DiagnosisState.UNSAFE
         lead = None if trouble is None else self.lead(trouble, verdicts)
         return self._told(
@@ -115,7 +118,8 @@ class Teller:
 
     def _of_newest(self, diagnosis: Diagnosis, incidents: Mapping[Key, Incident]) -> LabelStory:
         incident = incidents.get((diagnosis.source, diagnosis.label)) if self.until is None else None
-        return self._story([diagnosis], incident, {}, with_switch=diagnosis.is_trouble)
+        before = self._before(diagnosis) if diagnosis.state is DiagnosisState.CANNOT_TELL else []
+        return self._story([*before, diagnosis], incident, {}, with_switch=diagnosis.is_trouble)
 
     def _told(self, diagnosis: Diagnosis, **about: Any) -> LabelStory:
         """The story of a diagnosis; where several sources have a label of this name, with its source."""
@@ -148,18 +152,18 @@ class Teller:
         state = self._state(source, label)
         if label is None and state.state == "never_set":
             return None
-        story = self.switch_now(state, against=against)
-        if story.allowed or state.state == "never_set":
-            return story
-        return self.switch_now(state, against=against, since=self._off_since(source, label))
+        return self.switch_now(state, against=against)
 
-    def switch_now(self, state: SwitchState, *, against: bool = False, since: datetime | None = None) -> SwitchStory:
-        """The story of one switch; ``since`` is since when it is off, where the ends of its leases were looked up."""
+    def switch_now(self, state: SwitchState, *, against: bool = False) -> SwitchStory:
+        """The story of one switch: where it is off, since when, by the ends of its leases too."""
         whole = None if state.label is None else self._state(state.source, None)
-        story = switch_story(
-            state, self.now, whole=whole, identity=self._identity(), against=against,
-            dry_run=self.config.automation.dry_run, off_since=since,
+        told = partial(
+            switch_story, state, self.now, whole=whole, identity=self._identity(), against=against,
+            dry_run=self.config.automation.dry_run,
         )  # fmt: skip
+        story = told()
+        if not story.allowed and state.state != "never_set":
+            story = told(off_since=self._off_since(state.source, state.label))
         helps = story.enable_helps and state.source in self.config.sources
         return replace(story, stays=stays_off(state, self.config), enable_helps=helps)
 
@@ -196,9 +200,13 @@ class Teller:
         return cast("_T", self._read_once[key])
 
 
-def trouble_of(oldest_first: list[Diagnosis]) -> Diagnosis | None:
-    """The newest diagnosis of the trouble that goes on, or that ended at most four weeks before the newest window."""
+def trouble_of(oldest_first: list[Diagnosis], *, ended_too: bool = True) -> Diagnosis | None:
+    """The newest diagnosis of the trouble that goes on, or that ended at most four weeks before the newest window.
+
+    Not ``ended_too``: only of one that goes on.
+    """
     runs = episodes(oldest_first)[-1:]
-    if not runs or (runs[0].ended is not None and oldest_first[-1].window.end - runs[0].ended.window.end > NOT_SEEN):
+    ended = runs[0].ended if runs else None
+    if not runs or (ended is not None and (not ended_too or oldest_first[-1].window.end - ended.window.end > NOT_SEEN)):
         return None
     return runs[0].last

@@ -32,7 +32,9 @@ HEADLINES = {
     LabelProblem.UNDERCONFIDENT: "{name} is underconfident",
     LabelProblem.SHIFTED: "{name} has other traffic than before",
 }
-NOT_OF_ITEMS = (LabelProblem.LESS_DISCRIMINATING, LabelProblem.MISCALIBRATED, LabelProblem.SHIFTED)
+NOT_OF_ITEMS = (
+    LabelProblem.MISSES, LabelProblem.LESS_DISCRIMINATING, LabelProblem.MISCALIBRATED, LabelProblem.SHIFTED,
+)  # fmt: skip
 """Problems that the share of right items does not show."""
 _OF_KIND = {
     BURST: "{many} of {source} need somebody",
@@ -51,7 +53,7 @@ NOT_TOLD = {
 _STEPS = {
     "repair_data": "repair the data",
     "retrain": "retrain, or go back to the model before",
-    "pin_again": "pin a baseline again: `calmon baseline pin`",
+    "pin_again": "pin a baseline of it: `calmon baseline pin {about}`",
 }
 
 
@@ -99,15 +101,22 @@ class LabelStory:
     def needs_somebody(self) -> bool:
         """Whether somebody must look at it: it is in trouble, its rows have stopped, or it seems to be renamed."""
         kind = self.incident.kind if self.incident is not None and self.incident.is_open else ""
-        told = kind == VANISHED or (kind == OF_LABEL and self.diagnosis.is_trouble)
+        told = kind == VANISHED or (kind == OF_LABEL and self.diagnosis.is_trouble) or self.goes_on_unseen
         return self.diagnosis.needs_somebody or told or bool(self.diagnosis.notes.renamed_to)
+
+    @property
+    def goes_on_unseen(self) -> bool:
+        """Whether its trouble is not over, though nothing could be judged in the newest window."""
+        is_open = self.incident is None or self.incident.is_open
+        return self.state is DiagnosisState.CANNOT_TELL and self.trouble is not None and is_open
 
     @property
     def known(self) -> str:
         """What the sentence says after the headline, "" where it says no more."""
         if self.diagnosis.state is DiagnosisState.FINE or self.diagnosis.notes.explained_by:
             return ""
-        known = "; ".join(part for part in (self.doubt or self.facts, self.since) if part)
+        since = f"its trouble {self.since} is not over" if self.goes_on_unseen and self.since else self.since
+        known = "; ".join(part for part in (self.doubt or self.facts, since) if part)
         return f": {known}" if known else ""
 
     @property
@@ -139,7 +148,7 @@ def label_story(
         evidence=(about or diagnosis).because,
     )  # fmt: skip
     if about is None:
-        step = rename_words(diagnosis) or audit_words(diagnosis) or step_words(diagnosis.advice)
+        step = rename_words(diagnosis) or audit_words(diagnosis) or step_words(diagnosis.advice, diagnosis)
         return replace(told, do_now=do_now(diagnosis, switch), next_step=step)
     is_fine, explained = diagnosis.state is DiagnosisState.FINE, bool(diagnosis.notes.explained_by)
     return replace(
@@ -150,7 +159,7 @@ def label_story(
         where="" if about.segment is None else f"in {segment_name(*about.segment)}",
         cause=cause_words(about.cause),
         next_step=rename_words(diagnosis)
-        or ("" if is_fine or explained or _is_taken(about.advice, switch) else step_words(about.advice)),
+        or ("" if is_fine or explained or _is_taken(about.advice, switch) else step_words(about.advice, about)),
         do_now=do_now(diagnosis, switch),
     )
 
@@ -261,8 +270,8 @@ def cause_words(cause: LikelyCause | None) -> str:
     return known[cause.kind] + share
 
 
-def step_words(step: NextStep | None) -> str:
-    """The next step, with what it is expected to gain.
+def step_words(step: NextStep | None, about: Diagnosis | None = None) -> str:
+    """The next step, with what it is expected to gain; its command is for the label that it is ``about``.
 
     >>> step_words(NextStep("act_from_score", score=0.95, items=71.0, before=0.58, after=0.97, low=0.95, high=0.98))
     'act alone only from score 0.95: 71 items a window go on, 97% right instead of 58% (95% to 98%)'
@@ -280,7 +289,9 @@ def step_words(step: NextStep | None) -> str:
         gain = "" if step.before is None or step.after is None else f": ECE {step.before:.3f} to {step.after:.3f}"
         limits = "" if step.low is None or step.high is None else f" ({step.low:.3f} to {step.high:.3f})"
         return f"recalibrate{f' by {step.method}' if step.method else ''}{gain}{limits}"
-    return _STEPS[step.step]
+    named = [] if about is None else [("source", about.source), ("label", about.label)]
+    options = " ".join(f"--{name} {shlex.quote(value)}" for name, value in named if value is not None)
+    return _STEPS[step.step].format(about=options)
 
 
 def doubt_of(diagnosis: Diagnosis) -> str:

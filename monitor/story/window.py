@@ -42,18 +42,14 @@ def doubts(stories: Iterable[LabelStory]) -> list[str]:
 def _doubts(reason: NotTold | None, stories: Sequence[LabelStory]) -> list[str]:
     labels = [story for story in stories if story.label is not None]
     if reason is None or len(labels) <= ALONE:
-        return [_doubt(story) for story in stories]
+        return [story.sentence for story in stories]
     names = labels_words(tuple(story.label or "" for story in labels))
     together = f"{count_of(len(labels), 'label')} of {clean(labels[0].source)} cannot be judged"
     why = NOT_TOLD[reason].format(its="their", it_has="they have")
     return [
-        *(_doubt(story) for story in stories if story.label is None),
+        *(story.sentence for story in stories if story.label is None),
         f"{together}: {why} in {labels[0].window} ({names})",
     ]
-
-
-def _doubt(story: LabelStory) -> str:
-    return f"{story.headline}: {story.doubt}{f'; its trouble {story.since} is not over' if story.since else ''}"
 
 
 def counts_words(stories: Iterable[LabelStory]) -> str:

@@ -84,6 +84,17 @@ def test_the_plan_says_how_many_items_and_when(world: World) -> None:
     assert "to see a fall of 5 points" in told
 
 
+def test_nothing_is_asked_of_a_label_that_is_turned_off(world: World, tmp_path: Path) -> None:
+    world = world.copied(tmp_path)
+    assert world.calmon("automation", "disable", "--label", "steady", "--reason", "test").exit_code == 0
+    plan = json.loads(world.calmon("audit", "plan", "--week", WEEKS[8], "--json").stdout)
+    assert [each["label"] for each in plan["labels"]] == ["rare", "slipping"]
+    assert world.calmon("automation", "disable", "--all", "--reason", "test").exit_code == 0
+    none = world.calmon("audit", "plan", "--week", WEEKS[8])
+    assert none.exit_code == 1
+    assert "is off: nothing acts that could be checked" in none.output
+
+
 def test_the_sample_is_of_what_acts_and_each_item_stands_for_others(world: World, tmp_path: Path) -> None:
     words = ("audit", "draw", "--week", WEEKS[8], "--checks", "60", "--out")
     first, again, other = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "c.csv"

@@ -6,6 +6,7 @@ A monitor that has stopped reports nothing, and neither does one without new dat
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -832,7 +833,8 @@ def _turned_off(observed: Observed) -> Iterable[HealthIssue]:
             "critical",
             f"Automation of {source} was turned off for {_of_labels([state.label for state in states])}, since no "
             f"acting rule could be judged ({why}).",
-            "`calmon explain` a verdict of the label shows why; then `calmon automation enable`, or let good windows "
+            "`calmon explain` a verdict of the label shows why; then "
+            f"`calmon automation enable --source {shlex.quote(source)} --all --reason TEXT`, or let good windows "
             "turn it on where `re_enable` says so",
             source,
         )

@@ -48,7 +48,7 @@ def title_of(reason: str, source: str) -> str:
     ('tickets has no rows', 'evaluations are missing')
     """
     words = WatchReason(reason).words if reason in set(WatchReason) else reason.replace("_", " ")
-    return words.format(clean(source) if source else "the monitor")
+    return words.format(clean(source) or ("a channel" if "messages to" in words else "a source"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ def _automation_after(story: MonitorStory) -> str:
     """What automation does after the end of a trouble, and what brings back labels whose leases ended meanwhile."""
     back = (
         "\n*Do now:* `calmon automation status` lists them. The next window within the limits renews a lease; "
-        "`calmon automation enable` does so at once."
+        "`calmon automation enable --all --reason TEXT` does so at once."
     )
     return f"{_automation(story)}{back if story.has_ended else ''}"
 

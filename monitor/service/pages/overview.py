@@ -31,7 +31,7 @@ def make(context: PageContext) -> PageContent:
     week, weeks = context.week(), context.weeks()
     shown = [] if week is None else _shown(context, weeks, week)
     states = _states(context, shown)
-    stories = [] if week is None else [each for each in teller(context, week).of_all() if _fits(context, each)]
+    stories = [each for each in teller(context, week).of_all() if _fits(context, each)]
     groups = {state.value: [story for story in stories if _group(story) is state] for state in DiagnosisState}
     events = _events(context, shown)
     states_now = Counter(story.state for story in stories if story.label is not None)
@@ -77,6 +77,8 @@ def _group(story: LabelStory) -> DiagnosisState:
     """A label that has vanished needs somebody, and a source of which other labels tell all needs nobody."""
     if story.needs_somebody == story.diagnosis.is_trouble:
         return story.state
+    if story.goes_on_unseen and story.trouble is not None:
+        return story.trouble.state
     return DiagnosisState.DEGRADED if story.needs_somebody else DiagnosisState.FINE
 
 

@@ -21,6 +21,7 @@ from monitor.core.windows import day, week
 from monitor.evaluation.diagnosis import diagnose
 from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.shift.onset import Level
+from monitor.evaluation.trouble import higher_score
 from monitor.report.run_document import label_row
 from monitor.story.label import cause_words
 
@@ -435,6 +436,16 @@ def test_they_need_not_be_right_more_often_than_before_less_the_margin_of_the_ru
         advice = diagnose(facts(lead, windows=world(EVERYWHERE), counts=counts)).advice
         steps.append(advice and advice.step)
     assert steps == ["act_from_score", "retrain"]
+
+
+def test_no_lower_score_than_acts_now_is_advised_and_what_is_right_now_is_of_what_acts() -> None:
+    rng = np.random.default_rng(2)
+    good = [drawn(lambda score: np.where(score >= 0.6, 0.95, 0.5), rng, 6_000) for _ in range(3)]
+    assert higher_score(good, 0.9) is None  # from .8 on it acts already
+    fallen = [drawn(lambda score: np.where(score >= 0.9, 0.97, 0.7), rng, 6_000) for _ in range(3)]
+    step, acts = higher_score(fallen, 0.9), fallen[0].where("automated")
+    assert step is not None
+    assert step.before == pytest.approx(float(acts.wy.sum() / acts.w.sum()))
 
 
 def test_windows_of_a_source_are_those_of_its_labels_while_each_was_on() -> None:

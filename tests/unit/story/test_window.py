@@ -53,6 +53,23 @@ def told(*diagnoses: Diagnosis) -> list[LabelStory]:
     return [story(each) for each in diagnoses]
 
 
+def test_a_trouble_that_is_not_over_needs_somebody_though_nothing_could_be_judged() -> None:
+    unseen = replace(RARE, label="billing")
+    (story,) = [label_story(unseen, as_of=NOW, trouble=UNSAFE)]
+    assert needing([story]) == [story]
+    assert story.sentence == (
+        "billing cannot be judged: it has too few rows in 2026-W46; 3 weeks together would be enough; "
+        "its trouble since W41 (W40 to W42) is not over"
+    )
+    assert needing([label_story(unseen, as_of=NOW)]) == []
+
+
+def test_a_step_that_is_a_command_is_for_its_own_label() -> None:
+    without = replace(RARE, label="it support", reason=NotTold.NO_BASELINE, advice=NextStep("pin_again"))
+    (story,) = told(without)
+    assert story.next_step == "pin a baseline of it: `calmon baseline pin --source tickets --label 'it support'`"
+
+
 def printed(stories: list[LabelStory], *actions: Action, width: int = 200, **more: object) -> str:
     part = replace(Evaluated("tickets", WEEK, (), (), (), ()), **more)  # type: ignore[arg-type]  # fields of it
     console = Console(file=io.StringIO(), width=width, record=True)
