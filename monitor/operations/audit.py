@@ -86,7 +86,6 @@ def plan(
     }
     if acting and (None in off or off >= acting.keys()):
         raise Refused(f"automation of all labels of {clean(source)} is off: nothing acts that could be checked")
-    acting = {label: promise for label, promise in acting.items() if label not in off}
     if not acting:
         raise Refused(
             f"nothing is known of what acts alone in {clean(source)} {window.name}: "
@@ -94,6 +93,7 @@ def plan(
         )
     rule = rule_of(config, source)
     needed = evidence_needed([-math.inf] * len(acting), rule.average_run_length)
+    acting = {label: promise for label, promise in acting.items() if label not in off}  # what is off is judged too
     rows = {label: rows_to_see(each.promised, fall, rule.threshold, needed) for label, each in acting.items()}
     known = {label: count for label, count in rows.items() if count is not None}
     if len(known) < len(rows):
