@@ -190,9 +190,9 @@ class Teller:
 
     def _events(self, source: str, label: str | None) -> dict[Key, list[SwitchEvent]]:
         """The events of a label's switch, of its source's and of all gates."""
-        store, switches = self.store, dict.fromkeys((None, label))
-        own = [event for each in switches for event in store.switch_events(source, each)]
-        return by_switch([*own, *store.gate_events()])
+        read, switches = self.store.switch_events, dict.fromkeys((None, label))
+        own = [event for each in switches for event in self._once("events", source, each, make=read)]
+        return by_switch([*own, *self._once("gates", make=self.store.gate_events)])
 
     def _once(self, *key: Any, make: Callable[..., _T]) -> _T:
         if key not in self._read_once:
