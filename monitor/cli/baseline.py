@@ -74,8 +74,6 @@ def pin_command(
     given = {"--from": start.name, "--to": end.name, "--label": label, "--source": source}
     if found.refusals:
         problems.append("take more weeks (--from), or lower baseline.min_pairs in alerts.yaml")
-        if len(found.refusals) == 1 and found.refusals[0].label is not None:  # what was pinned stays as it is
-            given |= {"--label": found.refusals[0].label, "--source": found.refusals[0].source}
         problems.append(_smaller(found.refusals, given))
         if not any(_asks_a_baseline_of_labels(rule) for rule in config.rules):
             problems.append("no rule of alerts.yaml compares a label by itself with its baseline: this may stay so")
@@ -148,6 +146,8 @@ def _smaller(refusals: Sequence[PinRefusal], given: Mapping[str, str | None]) ->
     """The command that pins the refused labels."""
     usual = [each.rows for each in refusals if each.rows >= PAIRS[-1]]
     pairs = round_pairs(min(usual or [each.rows for each in refusals]))
+    if len(refusals) == 1 and refusals[0].label is not None:  # what was pinned stays as it is
+        given = {**given, "--label": refusals[0].label, "--source": refusals[0].source}
     return (
         f"next: {_command(given)} --min-pairs {pairs}    "
         "# fewer pairs show larger changes only; calmon check says which"

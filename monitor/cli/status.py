@@ -8,7 +8,7 @@ from datetime import datetime
 
 from monitor.alerting.health.issues import findings
 from monitor.alerting.health.look import automation_line, observed
-from monitor.alerting.health.message import title_of
+from monitor.alerting.health.message import reasons_of
 from monitor.cli import common as cli
 from monitor.context import Monitor
 from monitor.core.records import SCHEDULES
@@ -42,10 +42,11 @@ def _open(opened: Monitor) -> Iterator[str]:
     teller = Teller.of(opened)
     found = opened.store.unresolved_incidents(of_monitor=None)
     for incident in sorted(found, key=lambda each: (each.severity != "critical", each.opened_at)):
-        story = None if incident.is_of_monitor else teller.of_incident(incident)
-        words = clean(incident.label or incident.source) if story is None else story.sentence
         if incident.is_of_monitor:
-            words = "Monitor: " + ", ".join(title_of(reason, incident.source) for reason in incident.reasons)
+            words = f"Monitor: {reasons_of(incident)}"
+        else:
+            story = teller.of_incident(incident)
+            words = clean(incident.label or incident.source) if story is None else story.sentence
         yield f"{incident.id[:8]} {incident.severity}: {words} ({state_words(incident)})"
 
 

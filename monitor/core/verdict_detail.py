@@ -41,16 +41,6 @@ class ClassMixFacts(TypedDict, total=False):
     evidence_at_shares: float
 
 
-class KeptPart(TypedDict):
-    """The part of the scores that is shown to keep its promise."""
-
-    score: float
-    share: float
-    correct: float
-    low: float
-    high: float
-
-
 class MaturityFacts(TypedDict):
     """How many of the expected truths are known."""
 
@@ -92,7 +82,7 @@ class VerdictDetail(TypedDict, total=False):
     baseline_weeks: int  # weeks that the baseline holds
     before_truth: bool  # an estimate for rows without a truth
     beyond: bool  # the value is beyond the threshold
-    bins: int  # of the ECE or MCE
+    bins: int  # of a shift test: that hold rows
     blocked: list[list[float]]  # score ranges (low, high)
     certainty: str  # "none": no significance is asked for
     checks: list[list[Any]]  # name and answer of each question, in order
@@ -113,7 +103,7 @@ class VerdictDetail(TypedDict, total=False):
     known: int  # rows of the window that have a truth
     known_at: str  # when truths were read
     labels: int  # judged together
-    limit: KeptPart | None  # None: no part of the scores is safe
+    limit: dict[str, float] | None  # a KeptScores; None: no part of the scores is safe
     map: int  # version of the baseline's
     map_of: str  # windows of the present map
     maturity: MaturityFacts

@@ -7,15 +7,15 @@ anew.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from monitor.config.model import Config, Rule
 from monitor.config.rule_sources import beside_wrong_truths
 from monitor.core.counts import CELLS, Counts, pool
 from monitor.core.promises import Promise, promise_of
-from monitor.core.records import Verdict
+from monitor.core.records import KeptScores, Verdict
 from monitor.core.score_ranges import below
-from monitor.core.verdict_detail import KeptPart, VerdictDetail
+from monitor.core.verdict_detail import VerdictDetail
 from monitor.evaluation.data import SourceData, comparable, poolable, rows_in, windows_pooled
 from monitor.evaluation.shift.onset import Level, onset
 from monitor.inference.sampling import Proportion, binomial_tail
@@ -67,11 +67,8 @@ def _limits(rule: Rule, verdict: Verdict, data: SourceData, config: Config) -> V
     at = source.automate_from(label) if label is not None else source.automate_at
     assert point.coverage is not None and point.accuracy is not None  # noqa: S101, PT018 - a point that is met has both
     assert point.accuracy_low is not None and point.accuracy_high is not None  # noqa: S101, PT018
-    kept: KeptPart = {
-        "score": point.threshold, "share": point.coverage, "correct": point.accuracy, "low": point.accuracy_low,
-        "high": point.accuracy_high,
-    }  # fmt: skip
-    return {"blocked": [list(each) for each in below(point.threshold, at)], "limit": kept}
+    kept = KeptScores(point.threshold, point.coverage, point.accuracy, point.accuracy_low, point.accuracy_high)
+    return {"blocked": [list(each) for each in below(point.threshold, at)], "limit": asdict(kept)}
 
 
 def floor_of(config: Config, source: str, label: str | None) -> float | None:

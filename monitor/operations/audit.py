@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from monitor.automation.state import allowed_of_each
 from monitor.config.model import Config, Rule
 from monitor.config.rule_sources import beside_wrong_truths
 from monitor.context import Monitor
@@ -73,12 +74,19 @@ def plan(
 ) -> list[LabelPlan]:
     """What each label of a source needs so that a ``fall`` is seen within ``weeks``, or with ``total`` checks a week.
 
-    A label that is turned off needs none. Of a given total all labels see a fall after the same time, which is the
-    shortest for the slowest of them. Raises :class:`Refused` and reading errors.
+    A label whose automation is off now needs none. Of a given total all labels see a fall after the same time, which
+    is the shortest for the slowest of them. Raises :class:`Refused` and reading errors.
     """
     config = monitor.config
     reading = monitor.store.load_reading(window.schedule, window.start, source)
-    off = {each.label for each in monitor.store.switches() if each.source == source and each.state == "off"}
+    allowed = allowed_of_each(monitor.store.switches(), monitor.clock())
+    off = {
+        state.label
+        for state, now in allowed
+        if state.source == source
+        # a source's own switch only forbids, and forbids nothing when its time is over
+        and (state.state == "off" or (state.label is not None and state.state == "on" and not now.allowed))
+    }
     acting = {
         label: promise
         for label, counts in ({} if reading is None else reading.labels).items()

@@ -109,7 +109,7 @@ class Teller:
     def of_all(self) -> list[LabelStory]:
         """The story of every label of the newest windows, the worst first, then the costliest.
 
-        A label that is not in trouble has no facts of an earlier one here, and no switch: its own story has both.
+        A label that is fine, or was never in trouble, has no facts here, and no switch: its own story has both.
         """
         unresolved = self.store.unresolved_incidents()
         incidents = {(each.source, each.label): each for each in unresolved if not each.labels}
@@ -119,7 +119,7 @@ class Teller:
     def _of_newest(self, diagnosis: Diagnosis, incidents: Mapping[Key, Incident]) -> LabelStory:
         incident = incidents.get((diagnosis.source, diagnosis.label)) if self.until is None else None
         before = self._before(diagnosis) if diagnosis.state is DiagnosisState.CANNOT_TELL else []
-        return self._story([*before, diagnosis], incident, {}, with_switch=diagnosis.is_trouble)
+        return self._story([*before, diagnosis], incident, {}, with_switch=bool(before) or diagnosis.is_trouble)
 
     def _told(self, diagnosis: Diagnosis, **about: Any) -> LabelStory:
         """The story of a diagnosis; where several sources have a label of this name, with its source."""

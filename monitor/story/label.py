@@ -53,7 +53,7 @@ NOT_TOLD = {
 _STEPS = {
     "repair_data": "repair the data",
     "retrain": "retrain, or go back to the model before",
-    "pin_again": "pin a baseline of it: `calmon baseline pin {about}`",
+    "pin_again": "pin a baseline of it: `calmon baseline pin{about}`",
 }
 
 
@@ -99,7 +99,7 @@ class LabelStory:
 
     @property
     def needs_somebody(self) -> bool:
-        """Whether somebody must look at it: it is in trouble, its rows have stopped, or it seems to be renamed."""
+        """Whether somebody must look at it: it is in trouble or was when last judged, vanished, or seems renamed."""
         kind = self.incident.kind if self.incident is not None and self.incident.is_open else ""
         told = kind == VANISHED or (kind == OF_LABEL and self.diagnosis.is_trouble) or self.goes_on_unseen
         return self.diagnosis.needs_somebody or told or bool(self.diagnosis.notes.renamed_to)
@@ -108,7 +108,8 @@ class LabelStory:
     def goes_on_unseen(self) -> bool:
         """Whether its trouble is not over, though nothing could be judged in the newest window."""
         is_open = self.incident is None or self.incident.is_open
-        return self.state is DiagnosisState.CANNOT_TELL and self.trouble is not None and is_open
+        needed = self.trouble is not None and self.trouble.needs_somebody
+        return self.state is DiagnosisState.CANNOT_TELL and needed and is_open
 
     @property
     def known(self) -> str:
@@ -290,7 +291,7 @@ def step_words(step: NextStep | None, about: Diagnosis | None = None) -> str:
         limits = "" if step.low is None or step.high is None else f" ({step.low:.3f} to {step.high:.3f})"
         return f"recalibrate{f' by {step.method}' if step.method else ''}{gain}{limits}"
     named = [] if about is None else [("source", about.source), ("label", about.label)]
-    options = " ".join(f"--{name} {shlex.quote(value)}" for name, value in named if value is not None)
+    options = "".join(f" --{name} {shlex.quote(value)}" for name, value in named if value is not None)
     return _STEPS[step.step].format(about=options)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -12,8 +13,10 @@ import yaml
 from typer.testing import CliRunner
 
 from monitor.cli import app
+from monitor.cli import baseline as cli_baseline
 from monitor.config.settings import variables
 from monitor.context import utc_now
+from monitor.core.baseline import PinRefusal
 from tests import command_page
 from tests.fakes import slack
 from tests.fakes import world as worlds
@@ -143,6 +146,15 @@ def test_too_few_pairs_are_refused_with_the_count(fresh: World) -> None:
     found = fresh.calmon("baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[1])
     assert found.exit_code == 1
     assert "refused tickets/steady: 1,200 pairs, at least 3,000 are needed" in found.stderr
+
+
+def test_the_command_for_one_label_that_was_refused_is_for_it_alone() -> None:
+    refused = PinRefusal("tickets", "it support", 105, 1_000)
+    given = {"--from": "2026-W41", "--to": "2026-W48", "--label": None, "--source": None}
+    one, many = (cli_baseline._smaller(each, given) for each in ([refused], [refused, replace(refused, label="fax")]))
+    begins = "next: calmon baseline pin --from 2026-W41 --to 2026-W48 "
+    assert one.startswith(f"{begins}--label 'it support' --source tickets --min-pairs 100 ")
+    assert many.startswith(f"{begins}--min-pairs 100 ")
 
 
 def test_pinning_one_label_leaves_the_versions_of_the_others(fresh: World) -> None:

@@ -20,8 +20,10 @@ from monitor.core.windows import week
 from monitor.operations.change_switch import change_switch
 from monitor.run import run_window
 from monitor.service.tokens import TokensFile
+from tests.fakes.alerts_world import CONFIG as CONFIG_OF_ALERTS
+from tests.fakes.alerts_world import Judged, alerts_world
 from tests.fakes.in_process import ServiceClient, in_process
-from tests.fakes.world import CONFIG, WEEKS, World, acted_world, pinned_world
+from tests.fakes.world import CONFIG, WEEKS, World, acted_world, make_world, pinned_world
 
 HOSTILE = "=1+1</td><script>alert(1)</script>"
 SAME_SITE = {"Sec-Fetch-Site": "same-origin"}
@@ -292,6 +294,19 @@ def test_scores_and_segments_that_were_off_are_on_the_page_of_their_label(asked:
 def test_a_label_with_a_control_character_has_a_page_as_any_other(asked: ServiceClient, label: str) -> None:
     answer = asked.get(f"/{label_path('tickets', label)}")
     assert (answer.status_code, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
+
+
+def test_where_only_days_are_judged_the_overview_shows_who_needs_somebody(tmp_path: Path) -> None:
+    daily = CONFIG_OF_ALERTS.replace("min_samples: 30,", "min_samples: 30, schedule: daily,")
+    with alerts_world(tmp_path, config=daily) as world:
+        world.evaluate("2026-01-05", [Judged("billing", "automated-overconfidence", "breach", 0.12)])
+        now = world.clock.now
+    made = make_world(tmp_path, config=daily, warehouse_url=f"duckdb:///{tmp_path / 'unused.duckdb'}")
+    with in_process(made.settings(), clock=lambda: now) as asked:
+        page = asked.get("/").text
+    assert "No week has been evaluated yet" in page
+    assert "billing must not act alone" in page
+    assert "Needs somebody: must not act alone" in page
 
 
 def test_before_the_first_run_pages_say_so_and_that_no_item_was_read(tmp_path: Path) -> None:

@@ -51,6 +51,11 @@ def title_of(reason: str, source: str) -> str:
     return words.format(clean(source) or ("a channel" if "messages to" in words else "a source"))
 
 
+def reasons_of(incident: Incident) -> str:
+    """Everything that an incident of the monitor is about, in words."""
+    return ", ".join(title_of(reason, incident.source) for reason in incident.reasons)
+
+
 @dataclass(frozen=True, slots=True)
 class MonitorStory:
     """What is told of the monitor as of a time: the ``issues`` that need somebody (none: it is over).

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from statistics import median
 
-from monitor.alerting.health.message import title_of
+from monitor.alerting.health.message import reasons_of
 from monitor.core.records import SEVERITY_RANK, UNCHECKED, Incident
 from monitor.core.wording import duration
 from monitor.report.csv_table import Table
@@ -90,7 +90,7 @@ def line_of(incident: Incident, stories: Mapping[Key, str]) -> IncidentLine:
 def what_of(incident: Incident, stories: Mapping[Key, str]) -> str:
     """What is the matter: the story of a label that has an open one, else the named reason."""
     if incident.is_of_monitor:
-        return ", ".join(title_of(reason, incident.source) for reason in incident.reasons)
+        return reasons_of(incident)
     if incident.labels:
         what = "no truth of what acts alone" if incident.kind == UNCHECKED else "many labels at once"
         return f"{what}: {labels_words(incident.labels)}"

@@ -17,7 +17,6 @@ from monitor.automation.switch import Evidence, SwitchDecision, after_run, opera
 from monitor.config.model import AutomationConfig, ReEnableAfter
 from monitor.core.records import Outcome, Reason, RuleEvidence, Schedule, Subject, SwitchState, Verdict, Window
 from monitor.core.score_ranges import below
-from monitor.core.verdict_detail import KeptPart
 
 END = datetime(2026, 11, 16, tzinfo=UTC)  # a Monday: the end of 2026-W46 and of Sunday
 NOW = END + timedelta(hours=7)
@@ -67,9 +66,7 @@ def block(*ranges: tuple[float, float]) -> Verdict:
 def limit(score: float | None) -> Verdict:
     """A breach of a rule with ``limit_scores``: from ``score`` on its promise is shown to hold (None: nowhere)."""
     found = verdict(actions=["slack", "limit_scores"], blocked=[] if score is None else [list(*below(score, 0.8))])
-    kept: KeptPart | None = None
-    if score is not None:
-        kept = {"score": score, "share": 0.5, "correct": 0.97, "low": 0.95, "high": 0.98}
+    kept = None if score is None else {"score": score, "share": 0.5, "correct": 0.97, "low": 0.95, "high": 0.98}
     return replace(found, detail={**found.detail, "limit": kept})
 
 

@@ -20,7 +20,7 @@ from monitor.core.diagnoses import (
     NotTold,
     Since,
 )
-from monitor.core.records import OF_LABEL, Action, Reason, RejectedRows, SwitchState
+from monitor.core.records import OF_LABEL, Action, Reason, RejectedRows, Subject, SwitchState, Verdict
 from monitor.core.windows import week
 from monitor.evaluation.evaluate import Evaluated
 from monitor.incidents.life import Finding, decide
@@ -62,6 +62,22 @@ def test_a_trouble_that_is_not_over_needs_somebody_though_nothing_could_be_judge
         "its trouble since W41 (W40 to W42) is not over"
     )
     assert needing([label_story(unseen, as_of=NOW)]) == []
+    explained = replace(UNSAFE, notes=Notes(explained_by=("fax",)))
+    assert needing([label_story(unseen, as_of=NOW, trouble=explained)]) == [], "its labels tell of it"
+
+
+def test_what_a_label_misses_is_told_and_not_how_many_of_its_items_are_right() -> None:
+    missing = replace(UNSAFE, problem=LabelProblem.MISSES)
+    lead = Verdict(
+        id="a1", rule="missed-phishing", subject=Subject("tickets", "billing"), window=WEEK,
+        metric="false_negative_rate",
+        where="all", outcome="breach", reason=Reason.ABOVE_THRESHOLD, severity="critical", threshold=0.02, value=0.19,
+        low=0.15, high=0.23, n=400, detail={"condition": "above"},
+    )  # fmt: skip
+    facts = label_story(missing, as_of=NOW, trouble=missing, lead=lead).facts
+    assert "19" in facts
+    assert "claimed" not in facts
+    assert "91%" in label_story(UNSAFE, as_of=NOW, trouble=UNSAFE, lead=lead).facts
 
 
 def test_a_step_that_is_a_command_is_for_its_own_label() -> None:
