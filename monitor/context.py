@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from monitor.automation.label_evidence import known_of
 from monitor.config.model import Config
 from monitor.config.settings import Settings
-from monitor.core.records import Delivery
+from monitor.core.records import Delivery, RuleEvidence
 from monitor.history.store import Store
 
 if TYPE_CHECKING:
@@ -75,3 +76,9 @@ class Monitor:
         """The warehouse; an AssertionError if it was not opened."""
         assert self.reads is not None, "opened without its warehouse"  # noqa: S101 - a mistake in this program
         return self.reads
+
+
+def known_now(store: Store, config: Config, source: str, label: str | None, now: datetime) -> tuple[RuleEvidence, ...]:
+    """The stored evidence of each acting rule of the label (None: of the source's own switch)."""
+    stored = {(each.label, each.rule): each for each in store.evidence(source, label)}
+    return known_of(config, store.switch(source, label), stored, now)

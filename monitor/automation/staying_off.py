@@ -1,18 +1,22 @@
-"""What no good window brings back, since alerts.yaml has lost the rules that would judge it. Pure."""
+"""What no good window brings back: rules that would judge it are gone, or one in breach is not judged. Pure."""
 
 from __future__ import annotations
 
-from monitor.automation.segments import RUNS
-from monitor.config.model import Config
+from collections.abc import Iterable
+
+from monitor.automation.segments import RUNS, open_breaches
+from monitor.config.model import Config, ReEnableAfter
 from monitor.config.rule_sources import acting_rules
-from monitor.core.records import SwitchState
+from monitor.core.records import RuleEvidence, SwitchState
+from monitor.core.wording import count_of
 
 
-def stays_off(state: SwitchState, config: Config) -> str:
-    """Why what a run turned off or blocked cannot come back by itself any more, as a sentence without its full stop.
+def stays_off(state: SwitchState, config: Config, known: Iterable[RuleEvidence] = ()) -> str:
+    """Why what a run turned off or blocked does not come back by itself, as a sentence without its full stop.
 
-    "" where good windows may bring it back, where none ever could (``re_enable: manual``), where a person turned it
-    off, and for a source that alerts.yaml does not have.
+    ``known`` is the evidence of the label's acting rules: with as many good windows as are wanted, it stays off while
+    a rule had none since its breach. "" where good windows may bring it back, where none ever could
+    (``re_enable: manual``), where a person turned it off, and for a source that alerts.yaml does not have.
     """
     is_restricted = bool(state.blocked) or (state.state == "off" and not state.by_operator)
     if not is_restricted or state.source not in config.sources:
@@ -22,6 +26,13 @@ def stays_off(state: SwitchState, config: Config) -> str:
     if not schedules:
         return f"No rule acts on it any more, so {what}"
     counted = next((schedule for schedule, run in RUNS.items() if run == state.counted_run), None)
-    if config.automation.re_enable == "manual" or counted is None or counted in schedules:
+    re_enable = config.automation.re_enable
+    if not isinstance(re_enable, ReEnableAfter) or counted is None:
         return ""
-    return f"No {counted} rule acts on it any more, so {what}"
+    if counted not in schedules:
+        return f"No {counted} rule acts on it any more, so {what}"
+    in_breach = [rule.rule for rule, _ in open_breaches(known, state.segments)]
+    if state.ok_streak < re_enable.after or not in_breach:
+        return ""
+    good = count_of(state.ok_streak, "good window")
+    return f"{good}, but no window of {in_breach[0]} was within its threshold since its breach, so {what}"

@@ -13,6 +13,7 @@ import typer
 
 from monitor.automation.evidence import is_against
 from monitor.automation.gate.snapshot import EVERY_SCORE, Key, SwitchSnapshot, closed_by_history, snapshot_of
+from monitor.automation.label_evidence import known_of
 from monitor.automation.segments import as_stored
 from monitor.automation.state import Allowed, GateReason, effective, off_segments
 from monitor.automation.staying_off import stays_off
@@ -27,7 +28,6 @@ from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import EVERY_SOURCE, LABEL_BYTES, RuleEvidence, SwitchEvent, SwitchState
 from monitor.core.wording import clean
 from monitor.operations.change_switch import change_switch, known_labels, rules_against, stored_sources
-from monitor.operations.label_evidence import known_of
 from monitor.report.console import plain_table
 from monitor.report.csv_table import Table
 from monitor.story.gather import Teller
@@ -187,7 +187,7 @@ def _status_row(
         "against_last_evaluation": is_against(known, state.blocked, state.segments),
         "dry_run": config.automation.dry_run, "source_reason": None if forbids is None else forbids.reason,
         "if_confirmed": if_confirmed, "segments_off": [{"column": column, "value": value} for column, value in off],
-        "stays_off": stays_off(state, config) or None,
+        "stays_off": stays_off(state, config, known) or None,
     }  # fmt: skip
 
 

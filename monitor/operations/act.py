@@ -14,9 +14,10 @@ from monitor.alerting.compose import Composed
 from monitor.alerting.notices import messages_of
 from monitor.automation.as_of import Key
 from monitor.automation.evidence import with_verdict
+from monitor.automation.label_evidence import known_of
 from monitor.automation.switch import Evidence, after_run
 from monitor.config.model import Config
-from monitor.context import ActMode, Monitor
+from monitor.context import ActMode, Monitor, known_now
 from monitor.core.diagnoses import Diagnosis
 from monitor.core.records import (
     Action,
@@ -33,7 +34,6 @@ from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated
 from monitor.incidents.findings import decisions, gone, recalled_from
 from monitor.incidents.life import retire
-from monitor.operations.label_evidence import known_now, known_of
 
 CONFLICT_RETRIES = 5
 NO_ROUTE, NO_INCIDENT = "not sent: no route matches", "none, no incident is open"

@@ -11,14 +11,14 @@ from datetime import UTC, datetime
 from functools import partial
 
 from monitor.alerting import compose
+from monitor.automation.label_evidence import started_anew
 from monitor.automation.segments import as_stored, open_breaches
 from monitor.automation.switch import operator_change, operator_segment_change
 from monitor.config.model import Config
-from monitor.context import Monitor
+from monitor.context import Monitor, known_now
 from monitor.core.records import SwitchEvent, SwitchState, WrongRequest
 from monitor.core.wording import segment_name
 from monitor.history.store import Store
-from monitor.operations.label_evidence import known_now, started_anew
 from monitor.operations.publish_thresholds import publish
 
 

@@ -11,10 +11,10 @@ from typing import Any, TypeVar, cast
 from monitor.automation.as_of import Key, by_switch, identity_as_of, off_since, switch_as_of
 from monitor.automation.staying_off import stays_off
 from monitor.config.model import Config
-from monitor.context import Monitor
+from monitor.context import Monitor, known_now
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
 from monitor.core.episodes import NOT_SEEN, episodes
-from monitor.core.records import Identity, Incident, SwitchEvent, SwitchState, Verdict, Window
+from monitor.core.records import Identity, Incident, RuleEvidence, SwitchEvent, SwitchState, Verdict, Window
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
 from monitor.story.label import LabelStory, label_story, story_of_many
@@ -165,7 +165,12 @@ class Teller:
         if not story.allowed and state.state != "never_set":
             story = told(off_since=self._off_since(state.source, state.label))
         helps = story.enable_helps and state.source in self.config.sources
-        return replace(story, stays=stays_off(state, self.config), enable_helps=helps)
+        counts = self.until is None and state.ok_streak  # the evidence of a past week is not kept
+        known = self._once("known", state.source, state.label, make=self._known) if counts else ()
+        return replace(story, stays=stays_off(state, self.config, known), enable_helps=helps)
+
+    def _known(self, source: str, label: str | None) -> tuple[RuleEvidence, ...]:
+        return known_now(self.store, self.config, source, label, self.now)
 
     def _state(self, source: str, label: str | None) -> SwitchState:
         if self.until is None:

@@ -768,29 +768,34 @@ def _listener(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
 
 
 def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
-    together: dict[tuple[str, datetime], list[SwitchState]] = {}
+    together: dict[tuple[str, datetime, bool], list[SwitchState]] = {}
     for state, allowed in allowed_of_each(observed.present, now, observed.identity):
         # the end of an operator's enable is reported in the thread of the incident that it was against
         in_thread = is_for_a_time(state) and (state.source, state.label) in observed.in_threads
         if allowed.reason in (GateReason.ON, GateReason.LEASE_ENDED) and state.lease_until and not in_thread:
             minute = state.lease_until.replace(second=0, microsecond=0)  # one command enables many, each a moment later
-            together.setdefault((state.source, minute), []).append(state)
-    for (source, _), states in together.items():
+            together.setdefault((state.source, minute, is_for_a_time(state)), []).append(state)
+    for (source, _, planned), states in together.items():
         until = max(state.lease_until for state in states if state.lease_until is not None)
         hours, names = (until - now) / timedelta(hours=1), _of_labels([state.label for state in states])
-        band, planned = (
-            next((band for band in LEASE_WARNINGS if 0 < hours <= band), None),
-            any(map(is_for_a_time, states)),
-        )
+        band = next((band for band in LEASE_WARNINGS if 0 < hours <= band), None)
         no_news = all((s.source, s.label) in observed.not_news for s in states)
         judged_since = any(
             run.source == source and run.state == "done" and run.finished_at is not None and run.finished_at > until
             for run in observed.runs
         )
-        if hours <= 0:
+        if hours <= 0 and planned:
             yield HealthIssue(
                 WatchReason.LEASE_ENDED,
-                "info" if no_news or judged_since else "warning" if planned else "critical",
+                "info" if no_news or judged_since else "warning",
+                f"The enable of {source} by a person ended at {moment(until)} for {names}, so automation is off.",
+                "nothing, if that was meant; else `calmon automation enable --label LABEL --reason TEXT`",
+                source,
+            )
+        elif hours <= 0:
+            yield HealthIssue(
+                WatchReason.LEASE_ENDED,
+                "info" if no_news or judged_since else "critical",
                 f"The lease of {source} ended at {moment(until)} for {names}: no evaluation renewed it, so automation "
                 "is off.",
                 "`calmon explain` the newest verdict of the label shows why no rule was judged",

@@ -356,6 +356,7 @@ def test_what_an_operator_turned_on_for_a_time_calls_nobody_when_that_is_over():
     assert findings(seen(switches=[on]), MONDAY) == []
     over = findings(seen(switches=[on], scheduled=()), end + timedelta(minutes=1))
     assert [(f.reason, f.severity) for f in over] == [("lease_ended", "warning")]
+    assert over[0].text.startswith("The enable of tickets by a person ended at ")
     longer = replace(on, hold_until=end + timedelta(days=3))  # it ends with its lease all the same
     assert findings(seen(switches=[longer]), MONDAY) == []
     by_run = replace(on, by_operator=False)

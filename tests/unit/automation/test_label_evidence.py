@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from monitor.automation.evidence import lease_bound
+from monitor.automation.label_evidence import known_of
 from monitor.config.load import load_config
 from monitor.core.records import RuleEvidence, SwitchState, WindowOutcome
-from monitor.operations.label_evidence import known_of
 from tests.fakes.alerts_world import CONFIG
 
 MONDAY = datetime(2026, 1, 12, tzinfo=UTC)

@@ -9,13 +9,6 @@ from datetime import datetime
 from monitor.config.model import Config
 from monitor.config.rule_sources import acting_rules
 from monitor.core.records import RuleEvidence, SwitchState
-from monitor.history.store import Store
-
-
-def known_now(store: Store, config: Config, source: str, label: str | None, now: datetime) -> tuple[RuleEvidence, ...]:
-    """The stored evidence of each acting rule of the label (None: of the source's own switch)."""
-    stored = {(each.label, each.rule): each for each in store.evidence(source, label)}
-    return known_of(config, store.switch(source, label), stored, now)
 
 
 def known_of(
