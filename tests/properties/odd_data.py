@@ -11,7 +11,7 @@ import random
 import re
 import sqlite3
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import chdir, closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -77,7 +77,7 @@ def _labels(row: Row, rng: random.Random) -> None:
     row[name] = rng.choice(ODD_LABELS)
 
 
-DEFECTS: Mapping[str, Callable[[Row, random.Random], None]] = {"dates": _dates, "numbers": _numbers, "labels": _labels}
+DEFECTS = {"dates": _dates, "numbers": _numbers, "labels": _labels}
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,11 @@ class Outcome:
 
 def rows_of(shape: str, defect: str, rng: random.Random) -> list[Row]:
     """Rows of one shape, of which about one in six has a defect and some are there twice."""
-    rows: list[Row] = []
+    rows = []
     for number in range(rng.randrange(20, 60)):
         when = (WEEK.start + timedelta(minutes=rng.randrange(7 * 1440))).strftime("%Y-%m-%d %H:%M:%S")
         truth, given = rng.choice(LABELS), rng.choice(LABELS)
-        row: Row = {"item": f"t{number}", "resolved_at": when}
+        row = {"item": f"t{number}", "resolved_at": when}
         if shape == "single":
             row |= {"predicted_label": given, "confidence": "0.9", "true_label": truth}
         elif shape == "wide":

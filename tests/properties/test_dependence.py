@@ -32,8 +32,8 @@ def naive(rows: Rows) -> float:
     weights = np.array([weight for *_, weight in rows])
     residual = np.array([outcome - score for score, outcome, *_ in rows])
     centred = weights * (residual - np.average(residual, weights=weights))
-    sums: dict[int, float] = defaultdict(float)
-    sizes: dict[int, float] = defaultdict(float)
+    sums = defaultdict(float)
+    sizes = defaultdict(float)
     for (_, _, cluster, weight), value in zip(rows, centred, strict=True):
         sums[cluster] += value
         sizes[cluster] += weight

@@ -34,9 +34,7 @@ def boards(draw: st.DrawFn) -> SwitchSnapshot:
         )
         for source, label in keys
     ]  # fmt: skip
-    thresholds: dict[tuple[str, str | None], float] = draw(
-        st.dictionaries(st.tuples(st.sampled_from(SOURCES), st.sampled_from([None, *LABELS])), shares)
-    )
+    thresholds = draw(st.dictionaries(st.tuples(st.sampled_from(SOURCES), st.sampled_from([None, *LABELS])), shares))
     return SwitchSnapshot(NOW, {(s.source, s.label): s for s in states}, thresholds)
 
 
@@ -51,7 +49,6 @@ def test_the_quick_answer_is_the_decision_also_of_a_board_that_went_over_the_wir
     assert found == decide(from_json(to_json(board)), source, label, score, held.time(at))
     if found:
         assert_everything_is_for_it(board, source, label, score, passed)
-        assert found.until is not None
         assert found.until <= (board.switches[source, label].lease_until or NOW)
     else:
         assert found.reason is not GateReason.ON
@@ -61,7 +58,6 @@ def assert_everything_is_for_it(board: SwitchSnapshot, source: str, label: str, 
     """What a yes asks for, once more, in other words than the code's."""
     state, whole = board.switches[source, label], board.switches.get((source, None))
     assert state.state == "on"
-    assert state.lease_until is not None
     assert state.lease_until > NOW + timedelta(seconds=passed, microseconds=-1)
     assert type(score) in (int, float)
     assert not math.isnan(score)

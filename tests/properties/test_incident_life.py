@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.core.diagnoses import DiagnosisState
-from monitor.core.records import SEVERITY_RANK, Incident, Severity, Window
+from monitor.core.records import SEVERITY_RANK, Incident, Window
 from monitor.incidents.findings import newest
 from monitor.incidents.life import (
     Finding,
@@ -25,7 +25,7 @@ from monitor.incidents.life import (
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 WEEK = timedelta(weeks=1)
-SEVERITIES: dict[str, Severity] = {"unsafe": "critical", "degraded": "warning"}
+SEVERITIES = {"unsafe": "critical", "degraded": "warning"}
 Windows = st.tuples(
     st.just("window"), st.sampled_from(["unsafe", "degraded", "fine", "cannot_tell"]), st.integers(-1, 3)
 )
@@ -59,7 +59,6 @@ class History:
             return
         before = self.stored.get(incident.id)
         assert incident.version == (1 if before is None else before.version + 1)
-        assert event is not None
         assert event.key not in self.events
         self.events.add(event.key)
         self.stored[incident.id] = incident

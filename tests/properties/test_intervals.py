@@ -25,7 +25,7 @@ from tests.fakes.one_table import (
     mce_level_p,
 )
 
-FORMS: tuple[Form, ...] = ("bootstrap", "analytic")
+FORMS = ("bootstrap", "analytic")
 
 scores = st.one_of(st.sampled_from([0.0, 0.5, 0.9999, 1.0]), st.floats(0, 1))
 row = st.tuples(scores, st.sampled_from([0.0, 1.0, 0.3]), st.floats(0.1, 50))
@@ -50,10 +50,6 @@ def tables(draw: st.DrawFn) -> BinCounts:
 
 
 def assert_sound(interval: Interval) -> None:
-    assert interval.low is not None
-    assert interval.value is not None
-    assert interval.high is not None
-    assert interval.plug_in is not None
     assert 0 <= interval.low <= interval.value <= interval.high <= 1
     assert interval.high > 0
     assert 0 <= interval.plug_in <= 1
@@ -70,8 +66,6 @@ def test_an_ece_interval_is_ordered_and_its_upper_limit_is_never_zero(bins: BinC
 def test_an_mce_interval_is_ordered_and_holds_the_largest_gap_of_the_merged_bins(bins: BinCounts) -> None:
     found = mce_interval(bins)
     assert_sound(found.interval)
-    assert found.interval.low is not None
-    assert found.interval.high is not None
     assert found.interval.low - 1e-9 <= abs(found.worst_gap) <= found.interval.high + 1e-9
     worst = [found.bins.range_of(index) for index in range(len(found.bins.n))].index(found.worst_range)
     assert found.worst_n == found.bins.n[worst]
@@ -95,7 +89,6 @@ def test_blocked_ranges_are_disjoint_and_only_where_the_whole_is_significantly_a
 ) -> None:
     ranges = breaching_bins(bins, threshold, 0.95)
     low = mce_interval(bins).interval.low
-    assert low is not None
     assert bool(ranges) == (low > threshold)
     assert all(first[1] < second[0] for first, second in pairwise(ranges))
 

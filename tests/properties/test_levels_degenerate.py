@@ -57,11 +57,8 @@ def every_number_is_sound(name: str, counts: Counts) -> None:
         assert (found.low, found.high, found.plug_in) == (None, None, None)
         assert set(answers) == {(None, None)}
         return
-    assert found.low is not None
-    assert found.high is not None
     assert least <= found.low <= found.value <= found.high <= most
     for p, distance in answers:
-        assert p is not None
         assert 0 <= p <= 1
         assert distance is None or 0 <= distance <= most - least + 0.2
 

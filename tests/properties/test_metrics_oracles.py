@@ -21,13 +21,12 @@ from monitor.metrics import calibration, classification, cost, discrimination, s
 from monitor.metrics.calibration import brier, class_weighted_nll_core
 from monitor.metrics.classification import confusion_of
 from monitor.metrics.cost import Costs, cheapest_threshold
-from monitor.metrics.definition import Metric
-from monitor.metrics.groups import Groups, groups_of, number, on_counts
+from monitor.metrics.groups import groups_of, number, on_counts
 from monitor.metrics.selective import risk_coverage
 from tests.fakes.points import groups_of_bins, point, pr_auc, roc_auc
 
 MODULES = (calibration, discrimination, classification, cost, selective)
-REGISTERED: dict[str, Metric] = {metric.name: metric for module in MODULES for metric in module.REGISTERED}
+REGISTERED = {metric.name: metric for module in MODULES for metric in module.REGISTERED}
 ON_GROUPS = {name: metric.core for name, metric in REGISTERED.items() if metric.core is not None}
 SHARES = {name: metric.share for name, metric in REGISTERED.items() if metric.share is not None}
 cohens_d, point_biserial, aurc, e_aurc, excess_errors, automated_accuracy, share_to_people = (
@@ -121,8 +120,6 @@ def test_confidence_in_the_prediction_gives_the_same_decisions_and_costs_as_the_
         same(point(metric.name, confidence), point(metric.name, truth))
     same(class_weighted_nll(confidence), class_weighted_nll(truth))
     one, other = cheapest_threshold(truth), cheapest_threshold(confidence)
-    assert one is not None
-    assert other is not None
     assert (other.threshold, other.cost) == pytest.approx((one.threshold, one.cost))
 
 
@@ -239,7 +236,6 @@ def test_costs_are_those_of_a_plain_loop_and_no_threshold_is_cheaper_than_the_ch
     assert cost_of("misclassification_cost", counts, costs) == pytest.approx(of(predicted, y), abs=1e-9)
     assert cost_of("expected_cost", counts, costs) == pytest.approx(of(predicted, s), abs=1e-9)
     found = cheapest_threshold(counts, costs)
-    assert found is not None
     every = [of(s >= threshold, y) for threshold in (*np.unique(s), 1.1)]
     assert found.cost == pytest.approx(min(every), abs=1e-9)
     assert of(s >= found.threshold - 1e-9, y) == pytest.approx(found.cost, abs=1e-9)
@@ -316,7 +312,7 @@ def test_many_draws_at_once_give_what_each_gives_alone(table: Table, seed: int) 
     counts = counted(table, automate_at=0.7)
     bins = bin_counts(counts, equal_width_edges(5))
     for name, core in ON_GROUPS.items():
-        groups: Groups = groups_of_bins(bins) if REGISTERED[name].needs == "bins" else groups_of(counts)
+        groups = groups_of_bins(bins) if REGISTERED[name].needs == "bins" else groups_of(counts)
         rng = np.random.default_rng(seed)
         hit, miss = (rng.poisson(2.0, (4, len(groups.cell))).astype(float) for _ in range(2))
         together = core(groups.drawn(hit, miss))

@@ -524,7 +524,6 @@ class SwitchMachine(RuleBasedStateMachine):
             first_ok = self.initial == "on_first_ok" and bool(log.of_runs("ok"))
             assert any(e.says == "on" for e in log.persons()) or first_ok, "never set"
             assert self.now < log.lease(), "the lease has ended"
-            assert decision.until is not None
             assert self.now < decision.until <= log.lease()
             assert log.why_closed(score, self.now) == ""
             assert self.logs[None].why_closed(score, self.now) == ""

@@ -95,7 +95,7 @@ def judged(seed: int, condition: Condition, metric: str, labels: int) -> Family:
         where=WHERES[rng.integers(3)], for_windows=int(rng.choice([1, 1, 2, 3])),
         min_samples=int(rng.choice([1, 60])), actions=("slack", "disable_automation"),
     )  # fmt: skip
-    score_is: ScoreIs = "probability_of_label" if rng.random() < 0.7 else "confidence_in_prediction"
+    score_is = "probability_of_label" if rng.random() < 0.7 else "confidence_in_prediction"
     evidence = [compare(rule, material(rng, f"label-{i}", score_is), EVALUATION) for i in range(labels)]
     verdicts = decide(rule, evidence, rate=RATE, decision_rules=int(rng.integers(1, 4)), revision="r")
     return rule, evidence, verdicts
@@ -124,7 +124,6 @@ def test_a_breach_is_beyond_its_threshold_and_significant_in_its_family(judgemen
     for rule, _, verdict in judgements:
         if verdict.outcome == "breach":
             assert exceeds(rule, sought(rule, verdict))
-            assert verdict.p_adjusted is not None
             assert verdict.p_adjusted < RATE
             assert verdict.reason in BREACHES[rule.condition]
             assert verdict.actions == rule.actions
@@ -166,7 +165,6 @@ def test_ok_was_said_only_of_rows_that_could_have_shown_a_change_that_matters(ju
         if verdict.outcome == "ok":
             largest = 2 * rule.threshold if rule.compares else max(rule.threshold, 1 - rule.threshold) / 4
             assert verdict.n >= (rule.min_samples or 0)
-            assert verdict.detectable is not None
             assert 0 <= verdict.detectable <= largest
 
 
@@ -209,8 +207,6 @@ def assert_in_order(low: float | None, value: float | None, high: float | None) 
     if value is None:
         assert (low, high) == (None, None)
         return
-    assert low is not None
-    assert high is not None
     assert low - 1e-12 <= value <= high + 1e-12
 
 

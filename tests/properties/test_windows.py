@@ -26,7 +26,7 @@ ZONES = [
         "Pacific/Kiritimati", "Pacific/Marquesas",
     )
 ]  # fmt: skip
-SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
+SCHEDULES = ("weekly", "daily")
 LONG_YEARS = (2015, 2020, 2026, 2032, 2037)
 SECOND = timedelta(seconds=1)
 zones, schedules = st.sampled_from(ZONES), st.sampled_from(SCHEDULES)

@@ -50,7 +50,7 @@ LEFT_ON = SwitchState(
 
 
 def incident(label: str | None = "billing", **given: Any) -> Incident:
-    known: dict[str, Any] = {
+    known = {
         "id": "4f1c9a02be7d6653", "kind": "label", "source": "tickets", "label": label, "severity": "critical",
         "state": "open", "opened_at": NOW, "opened_window": "2026-W45", "window": "2026-W46", "window_end": WEEK.end,
         "seen_until": WEEK.end, "reason": "overconfident", "last": "opened", "rules": ("automated-overconfidence",),
@@ -60,7 +60,7 @@ def incident(label: str | None = "billing", **given: Any) -> Incident:
 
 def full(label: str | None = "billing", source: str = "tickets", **given: Any) -> Diagnosis:
     """A diagnosis with all that there can be."""
-    known: dict[str, Any] = {
+    known = {
         "problem": LabelProblem.OVERCONFIDENT, "since": Since("2026-W43", "2026-W42", "2026-W44", gradual=True),
         "cost": Cost(1118.4, 0.583, 0.891, 344.2, 301.0, 388.1), "segment": ("channel", "web form of the old shop"),
         "cause": LikelyCause("version", "2026.10.4-rc1", "2026-W43", 0.82), "because": ("v1", "v2"),
@@ -82,14 +82,14 @@ def silent(reason: NotTold) -> Diagnosis:
     return Diagnosis("tickets", "billing", WEEK, DiagnosisState.CANNOT_TELL, reason=reason, notes=notes)
 
 
-STORIES: dict[str, LabelStory] = {
+STORIES = {
     "all there can be": story(),
     "left on": story(switch=LEFT_ON),
     "recalibrate": story(full(advice=NextStep("recalibrate", method="isotonic", before=0.12, after=0.02))),
     **{f"cannot tell: {reason.value}": story(silent(reason)) for reason in NotTold},
     "fine": story(Diagnosis("tickets", "billing", WEEK, DiagnosisState.FINE)),
 }
-STATES: dict[str, Incident] = {
+STATES = {
     "open": incident(),
     "acknowledged": incident(state="acknowledged", acknowledged_by="ana (Slack U1)", acknowledged_at=NOW),
     "silenced": incident(state="silenced", silenced_by="ana (Slack U1)", silenced_until=NOW),

@@ -118,7 +118,6 @@ def test_the_end_of_a_lease_is_said_on_its_last_day_or_where_nobody_was_called_t
 def test_every_stored_change_has_an_event_of_its_own() -> None:
     opened = changed(None, NOON, issue(R.RUN_MISSING))
     event = event_of(opened, NOON)
-    assert event is not None
     assert (event.kind, event.reason, event.actor) == ("opened", "run_missing", "watchdog")
     assert event_of(changed(opened.incident, NOON + HOUR, issue(R.RUN_MISSING)), NOON) is None
 

@@ -29,7 +29,6 @@ from monitor.core.records import (
     Mark,
     Note,
     Recorded,
-    Schedule,
     SwitchState,
     Window,
 )
@@ -381,7 +380,7 @@ def year_seen(now: datetime, zone: ZoneInfo) -> Observed:
     )  # fmt: skip
 
 
-LOOKED_AT: tuple[tuple[Schedule, int], ...] = (("weekly", 12), ("daily", 84))
+LOOKED_AT = (("weekly", 12), ("daily", 84))
 
 
 def begins(window: Window, zone: ZoneInfo) -> datetime:

@@ -154,8 +154,8 @@ def test_the_events_alone_give_what_the_switch_says_at_any_time(
         dry_run=dry, initial="on_first_ok",
     )  # fmt: skip
     states = {"billing": SwitchState("tickets", "billing"), None: SwitchState("tickets", None)}
-    events: list[SwitchEvent] = []
-    known: list[tuple[datetime, SwitchState, SwitchState]] = [(START, states["billing"], states[None])]
+    events = []
+    known = [(START, states["billing"], states[None])]
     plan = sorted(
         (START + sum(hours for _, hours in steps[: k + 1]) * HOUR, label is None, label, kind)
         for label, steps in (("billing", mine), (None, whole)) for k, (kind, _) in enumerate(steps)

@@ -24,7 +24,7 @@ outcomes = st.sampled_from(["ok", "breach", "not_evaluated", "unconfirmed", "not
 
 def verdict(outcome: str, week: int, attempt: int = 0, actions: tuple[str, ...] = ("disable_automation",)) -> Verdict:
     end = MONDAY + week * WEEK
-    found: Outcome = "not_evaluated" if outcome == "not read" else outcome  # type: ignore[assignment]
+    found = "not_evaluated" if outcome == "not read" else outcome  # type: ignore[assignment]
     return Verdict(
         id=f"{outcome} {week} {attempt}", rule="rule", subject=Subject("tickets", "billing"),
         window=Window(end - WEEK, end, f"W{week}", "weekly"), metric="ece", where="all", outcome=found,
@@ -73,7 +73,7 @@ def test_a_breach_counts_until_a_window_within_the_threshold_follows_it(
 @given(st.lists(st.tuples(outcomes, st.integers(1, 6)), max_size=14))
 def test_the_evidence_is_that_of_every_window_as_it_was_last_said(found: list[tuple[str, int]]) -> None:
     """Against a plain table of windows, worked out anew."""
-    table: dict[int, str] = {}
+    table = {}
     for outcome, week in found:
         if outcome == "not read" or (table.get(week) == "breach" and outcome not in ("ok", "breach")):
             continue

@@ -56,7 +56,7 @@ def test_a_device_is_written_to_and_stays_a_device() -> None:
 def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    found: list[bytes] = []
+    found = []
     reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
     reader.start()
     write_whole(pipe, "through")

@@ -14,7 +14,7 @@ def watching_thread() -> threading.Thread:
 
 
 def test_a_block_that_ends_in_time_is_never_cancelled() -> None:
-    calls: list[float] = []
+    calls = []
     limit = TimeLimit(600)
     with limit.watching(lambda: calls.append(time.monotonic())):
         watch = watching_thread()

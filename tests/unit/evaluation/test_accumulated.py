@@ -227,7 +227,7 @@ def test_labels_too_small_to_be_judged_alone_are_found_as_a_source() -> None:
     names = [f"small {i}" for i in range(60)]
 
     def drawn() -> dict[str | None, Counts]:
-        labels: dict[str | None, Counts] = {
+        labels = {
             name: counts_from_rows([0.9] * 2, (rng.random(2) < 0.75).astype(float), automate_at=0.8) for name in names
         }
         return {**labels, None: pool(labels.values())}

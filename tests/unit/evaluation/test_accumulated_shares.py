@@ -153,7 +153,6 @@ def test_a_share_of_decisions_is_that_of_its_metric(name: str, score_is: ScoreIs
         predicted=rows.decided, score_is=score_is,
     )  # fmt: skip
     found = decided_promise(counts, name)  # type: ignore[arg-type]
-    assert found is not None
     metric = {"right": "accuracy", "found": "recall", "cleared": "specificity"}[name]
     assert found.kept == pytest.approx(rows.outcomes(metric).mean())
     assert found.rows == len(rows.outcomes(metric))

@@ -66,10 +66,9 @@ def test_a_rise_is_seen_with_the_value_that_the_estimate_of_the_window_shows() -
     assert found.beyond
     assert found.adequate
     assert found.windows == 1
-    assert found.p_value is not None
     assert found.p_value < 1e-6
-    assert found.change == pytest.approx((found.value or 0) - (found.baseline or 0))
-    assert (found.change_low or 0) < (found.change or 0) < (found.change_high or 0)
+    assert found.change == pytest.approx(found.value - found.baseline)
+    assert found.change_low < found.change < found.change_high
 
 
 def textbook_ece(counts: Counts, edges: tuple[int, ...]) -> float:
@@ -120,12 +119,12 @@ def test_a_rise_of_the_value_that_is_asked_for_is_what_is_compared(value: str) -
     rule = RISE.model_copy(update={"value": value, "certainty": "none"})
     found = compare(rule, material(now, baseline=base), EVALUATION)
     rise = textbook_ece(now, base.edges["all"]) - textbook_ece(base.counts, base.edges["all"])
-    judged = rise if value == "plug_in" else (found.change or 0.0)
+    judged = rise if value == "plug_in" else found.change
     assert found.beyond == (judged > RISE.threshold)
     assert found.adequate
     if value == "plug_in":
         assert found.detail["textbook_change"] == pytest.approx(rise, abs=1e-12)
-        assert (found.change or 0.0) < rise
+        assert found.change < rise
 
 
 def test_a_plain_rule_blocks_the_ranges_whose_gap_as_it_is_exceeds_the_threshold() -> None:
@@ -148,7 +147,7 @@ def test_windows_are_pooled_until_the_rows_could_show_a_change_that_matters() ->
     assert found.adequate
     assert 1 < found.windows <= 4
     assert found.n == 700 * found.windows
-    assert (found.detectable or 1) <= 2 * RISE.threshold
+    assert found.detectable <= 2 * RISE.threshold
     enough = compare(RISE, material(rows(6_000), baseline=base), EVALUATION)
     assert enough.windows == 1
 
@@ -159,8 +158,8 @@ def test_the_p_value_of_a_change_counts_once_for_each_window_that_judges_the_row
     at_once = compare(RISE, material(pooled(weeks[: found.windows]), baseline=base), EVALUATION)
     assert (found.detail["times_judged"], "times_judged" in at_once.detail) == (found.windows, False)
     assert found.windows > 1
-    assert found.p_value == pytest.approx(min(1.0, found.windows * (at_once.p_value or 0.0)), rel=1e-6)
-    assert 0.0 < (at_once.p_value or 0.0) < 0.2
+    assert found.p_value == pytest.approx(min(1.0, found.windows * at_once.p_value), rel=1e-6)
+    assert 0.0 < at_once.p_value < 0.2
 
 
 def test_the_p_value_of_a_level_counts_once_however_many_windows_are_pooled() -> None:
@@ -184,7 +183,7 @@ def test_a_label_that_has_healed_is_not_held_by_the_weeks_before(
 ) -> None:
     base, bad = pinned(rows(20_000)), [rows(700, over=0.3, seed=seed) for seed in range(3)]
     found = compare(RISE, material(newest, *bad, baseline=base), EVALUATION)
-    is_breach = found.beyond and (found.p_value or 0.0) < 1e-4
+    is_breach = found.beyond and found.p_value < 1e-4
     assert (found.beyond, is_breach) == outcome
     assert found.windows <= windows
     if outcome == (False, False):
@@ -237,7 +236,6 @@ def test_older_windows_do_not_hide_that_the_newest_alone_is_a_breach(rule: Rule)
     assert (found.windows, found.n, found.beyond, found.value) == (1, 130, True, by_itself.value)
     assert found.change == by_itself.change
     beside = found.detail["together"]
-    assert by_itself.p_value is not None
     assert beside["windows"] > 1
     assert beside["p_value"] > SIGNIFICANT
     times = beside["windows"] + 1 if rule.compares else found.detail.get("times_judged", 1)
@@ -262,7 +260,7 @@ def test_else_the_pooled_windows_are_the_evidence(counts: tuple[Counts, ...], wh
     assert found.detail["times_judged"] == found.windows + looks
     assert together.detail["times_judged"] == together.windows
     assert (found.value, found.n) == (together.value, together.n)
-    assert (found.detectable or 1.0) > (together.detectable or 0.0)  # at the rate of a family, not at that of one test
+    assert found.detectable > together.detectable  # at the rate of a family, not at that of one test
 
 
 def test_a_newest_window_that_is_worse_by_less_than_the_threshold_changes_nothing() -> None:
@@ -300,7 +298,7 @@ def test_where_even_all_windows_are_too_few_that_is_said_with_what_could_have_be
     found = compare(RISE, material(rows(60), rows(60, seed=2), baseline=pinned(rows(20_000))), EVALUATION)
     assert not found.adequate
     assert found.n == 120
-    assert (found.detectable or 0) > 2 * RISE.threshold
+    assert found.detectable > 2 * RISE.threshold
 
 
 @pytest.mark.parametrize(
@@ -437,7 +435,6 @@ def test_a_level_rule_needs_no_baseline() -> None:
     found = compare(rule, material(rows(4_000, over=0.3)), EVALUATION)
     assert found.problem is None
     assert found.beyond
-    assert found.p_value is not None
     assert found.p_value < 1e-3
 
 
@@ -467,7 +464,7 @@ def test_two_windows_running_each_beyond_and_tested_together() -> None:
     assert found.windows == 2
     assert found.streak
     assert found.beyond
-    assert found.p_value == pytest.approx(single.p_value or -1)
+    assert found.p_value == pytest.approx(single.p_value)
 
 
 def replace_for(rule: Rule, windows: int) -> Rule:

@@ -173,14 +173,12 @@ def test_the_most_harmful_problem_of_the_rules_that_act_leads() -> None:
 
 def test_the_beginning_never_moves_later_while_the_trouble_goes_on() -> None:
     first = replace(found_in(EVERYWHERE), window=WEEKS[-3], found=WEEKS[-3].name)
-    assert first.since is not None
-    earlier = replace(first, since=replace(first.since, window=WEEKS[5].name))
+    earlier = replace(first, since=replace(first.since, window=WEEKS[5].name))  # type: ignore[type-var]
     for between in ((), (Diagnosis("mail", "billing", WEEKS[-2], DiagnosisState.CANNOT_TELL),)):
         told = found_in(EVERYWHERE, past=(earlier, *between))
         assert (told.since, told.found) == (earlier.since, WEEKS[-3].name)
     healed = Diagnosis("mail", "billing", WEEKS[-2], DiagnosisState.FINE)
     again = found_in(EVERYWHERE, past=(earlier, healed))
-    assert again.since is not None
     assert again.since.window >= WEEKS[-2].name
     assert again.found == LAST.name
 
@@ -195,7 +193,6 @@ def test_the_part_is_that_with_the_largest_gap_and_not_that_with_most_rows() -> 
     parts = {**IN_ONE, ("model_version", "2.1"): broken(1.0, 0.81)}
     told = found_in(parts)
     assert told.segment == ("channel", "web")
-    assert told.since is not None
     assert told.since.window == WEEKS[FAULT_AT].name
     assert told.cause is None
 
@@ -220,10 +217,9 @@ def test_a_version_came_in_the_window_that_had_it_first_even_if_that_was_not_jud
     arrives = FAULT_AT - early
     windows = world(EVERYWHERE, version=["1"] * arrives + ["2"] * (len(WEEKS) - arrives))
     for at in range(arrives, FAULT_AT):
-        away: Any = {"rejected": Rejections({"billing": TOO_MANY})} if state == "rejected" else {"labels": {}}
+        away = {"rejected": Rejections({"billing": TOO_MANY})} if state == "rejected" else {"labels": {}}
         windows[at] = replace(windows[at], **away)
     told = diagnose(facts(verdict(), windows=windows))
-    assert told.since is not None
     assert told.since.window == WEEKS[FAULT_AT].name
     assert (told.cause and told.cause.began) == (None if began is None else WEEKS[began].name)
 
@@ -303,7 +299,6 @@ def seasonal(
 
 def test_another_share_of_true_items_is_the_cause_where_nothing_else_changed() -> None:
     told = diagnose(facts(verdict(), windows=seasonal(0.3, 0.15)))
-    assert told.cause is not None
     assert (told.cause.text, told.cause.began) == ("class_mix 30% to 15%", WEEKS[FAULT_AT].name)
     assert told.cause.share == pytest.approx(1.0, abs=0.05)
     assert "its share of all items went from 30% to 15%" in cause_words(told.cause)
@@ -316,7 +311,6 @@ def test_of_a_fall_that_is_more_than_that_it_is_said_how_much_another_share_expl
         further = {**window.labels["billing"], "automated": replace(acting, kept=acting.kept - 0.05)}
         windows[at] = replace(window, labels={"billing": further})
     told = diagnose(facts(verdict(), windows=windows))
-    assert told.cause is not None
     assert (told.cause.kind, told.cause.share) == ("class_mix", pytest.approx(0.15 / 0.2, abs=0.005))
 
 
@@ -343,7 +337,6 @@ def test_a_metric_without_promises_is_dated_by_its_own_values() -> None:
     levels = [Level(each.name, 0.9 - 0.1 * (at >= FAULT_AT), 0.0001) for at, each in enumerate(WEEKS)]
     lead = verdict(metric="roc_auc", where="all", detail={"condition": "decrease"})
     told = diagnose(facts(lead, windows=world(EVERYWHERE), levels={("roc_auc", "all"): levels}))
-    assert told.since is not None
     assert told.since.window == WEEKS[FAULT_AT].name
 
 
@@ -353,11 +346,9 @@ def test_a_metric_without_promises_is_dated_by_its_own_values() -> None:
 def test_the_cost_is_that_of_the_time_on_else_what_it_would_have_been() -> None:
     would = found_in(EVERYWHERE).cost
     since = WEEKS[FAULT_AT:]
-    assert would is not None
     assert (would.acted, would.items) == (False, ROWS * len(since))
     on = {("billing", since[0].name): 1.0, ("billing", since[1].name): 0.5}
     cost = found_in(EVERYWHERE, time_on=on).cost
-    assert cost is not None
     assert (cost.acted, cost.items) == (True, 1.5 * ROWS)
     assert cost.extra_errors == pytest.approx(cost.items * (cost.claimed - cost.correct))
     assert cost.low < cost.extra_errors < cost.high
@@ -365,24 +356,20 @@ def test_the_cost_is_that_of_the_time_on_else_what_it_would_have_been() -> None:
 
 def test_what_a_day_found_first_costs_the_weeks_that_begin_after_it() -> None:
     first = found_in(EVERYWHERE)
-    assert first.since is not None
     day = f"{WEEKS[FAULT_AT].start + timedelta(days=2):%Y-%m-%d}"
-    earlier = replace(first, window=WEEKS[-2], since=replace(first.since, window=day, low=day, high=day))
+    earlier = replace(first, window=WEEKS[-2], since=replace(first.since, window=day, low=day, high=day))  # type: ignore[type-var]
     told = found_in(EVERYWHERE, past=(earlier,))
     assert told.since == earlier.since
-    assert told.cost is not None
     assert told.cost.items == ROWS * len(WEEKS[FAULT_AT + 1 :])
     newest = diagnose(facts(verdict(), windows=world(EVERYWHERE)[: FAULT_AT + 1], past=(earlier,)))
     assert newest.since == earlier.since
-    assert newest.cost is not None
     assert newest.cost.items == ROWS  # the week of that day, where no later one is known
 
 
 def test_a_version_stays_the_cause_after_a_later_one_took_its_rows() -> None:
     first = found_in(EVERYWHERE)
-    assert first.since is not None
     cause = LikelyCause("version", "2", first.since.window)
-    wrong = replace(first.since, window=WEEKS[-1].name)  # it surely began earlier
+    wrong = replace(first.since, window=WEEKS[-1].name)  # type: ignore[type-var]  # it surely began earlier
     told = [
         found_in(EVERYWHERE, past=(replace(first, window=WEEKS[-2], cause=kept, since=since),)).cause
         for kept, since in ((cause, first.since), (replace(cause, kind="mix"), first.since), (cause, wrong))
@@ -399,10 +386,7 @@ def test_scores_that_are_all_too_high_are_recalibrated_measured_on_other_weeks()
     rng = np.random.default_rng(1)
     counts = {each.name: drawn(lambda score: score - 0.2, rng) for each in reversed(WEEKS[-3:])}
     advice = found_in(EVERYWHERE, counts=counts).advice
-    assert advice is not None
     assert (advice.step, advice.unseen) == ("recalibrate", "windows")
-    assert advice.before is not None
-    assert advice.after is not None
     assert advice.after < 0.03
     assert advice.before > 0.15
 
@@ -414,14 +398,10 @@ def test_where_accuracy_fell_the_highest_scores_may_act_on_if_another_week_agree
     }
     lead = verdict(metric="automated_accuracy", threshold=0.03)
     advice = diagnose(facts(lead, windows=world(EVERYWHERE), counts=counts)).advice
-    assert advice is not None
     assert (advice.step, advice.unseen) == ("act_from_score", "windows")
     assert advice.score == pytest.approx(0.87, abs=0.04)
-    assert advice.low is not None
-    assert advice.after is not None
     assert advice.low < advice.after
     alone = diagnose(facts(lead, windows=world(EVERYWHERE), counts=dict([next(iter(counts.items()))]))).advice
-    assert alone is not None
     assert alone.step == "retrain"
 
 
@@ -444,7 +424,6 @@ def test_no_lower_score_than_acts_now_is_advised_and_what_is_right_now_is_of_wha
     assert higher_score(good, 0.9) is None  # from .8 on it acts already
     fallen = [drawn(lambda score: np.where(score >= 0.9, 0.97, 0.7), rng, 6_000) for _ in range(3)]
     step, acts = higher_score(fallen, 0.9), fallen[0].where("automated")
-    assert step is not None
     assert step.before == pytest.approx(float(acts.wy.sum() / acts.w.sum()))
 
 
@@ -454,7 +433,6 @@ def test_windows_of_a_source_are_those_of_its_labels_while_each_was_on() -> None
     lead = replace(verdict(), subject=Subject("mail", None))
     known = facts(lead, windows=whole, time_on={("fax", window.name): 1.0 for window in WEEKS})
     cost = diagnose(replace(known, label=None)).cost
-    assert cost is not None
     assert cost.items == ROWS * len(WEEKS[FAULT_AT:])
 
 

@@ -44,7 +44,7 @@ def explained(
     whole: DiagnosisState = DEGRADED,
     of_labels: Severity = "warning",
 ) -> Sequence[str]:
-    counts: dict[str | None, Counts] = {label: rows(by, seed=at) for at, (label, by) in enumerate(off.items())}
+    counts = {label: rows(by, seed=at) for at, (label, by) in enumerate(off.items())}
     counts[None] = pool(counts.values())
     diagnoses = [
         Diagnosis("mail", None, WEEK, whole, because=tuple(each.id for each in breaches)),

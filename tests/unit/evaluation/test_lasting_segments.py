@@ -40,9 +40,7 @@ def week_of(kept: Mapping[str, float], rows: int) -> tuple[dict[str | None, Coun
     for channel, by_label in parts.items():
         if channel in kept:
             by_label[LABELS[0]] = part(kept[channel], rows)
-    labels: dict[str | None, Counts] = {
-        label: pool([by[label] for by in parts.values() if label in by]) for label in LABELS
-    }
+    labels = {label: pool([by[label] for by in parts.values() if label in by]) for label in LABELS}
     return labels, {("channel", channel): by_label for channel, by_label in parts.items()}
 
 
@@ -91,7 +89,7 @@ def test_a_band_of_scores_is_a_segment_of_every_source() -> None:
         outcome = np.repeat([0.85, kept], rows)
         return counts_from_rows(np.repeat([0.85, 0.97], rows), outcome, automate_at=0.8)
 
-    weeks: list[dict[str | None, Counts]] = [{"a": only_high(50, 0.8), "b": only_high(50, 0.97)} for _ in range(6)]
+    weeks = [{"a": only_high(50, 0.8), "b": only_high(50, 0.97)} for _ in range(6)]
     parts = [segment_promises(labels, {}) for labels in weeks]
     past = tuple(
         PastWindow(window(back), {k: promises_of(v) for k, v in weeks[back].items()}, segments=parts[back])

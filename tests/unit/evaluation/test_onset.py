@@ -38,11 +38,9 @@ def test_the_misfit_of_each_first_and_complete_window_is_that_of_least_squares()
 def test_a_clear_slope_is_said_to_have_grown_from_its_first_window_on() -> None:
     base = Level("baseline", 0.0, 1e-6)
     slow = onset(base, levels(0.0, 0.01, 0.0, 0.04, 0.09, 0.14, 0.18, 0.23, 0.28, 0.32))
-    assert slow is not None
     assert (slow.window, slow.gradual) == ("W3", True)
     assert slow.low <= "W3" <= slow.high
     half = onset(base, levels(0.0, 0.01, 0.0, 0.1, 0.2, 0.2, 0.21, 0.2))  # at once, in the middle of a window
-    assert half is not None
     assert not half.gradual
 
 
@@ -56,7 +54,6 @@ def test_the_stated_span_holds_the_first_window_of_a_change_at_once_and_of_a_slo
             Level(f"{at:02}", value, 1.0) for at, value in enumerate(size * shares + rng.normal(size=len(shares)))
         ]
         found = onset(Level("baseline", rng.normal(0.0, 0.3), 0.09), series)
-        assert found is not None
         held += found.low <= f"{first:02}" <= found.high
         gradual += found.gradual
     assert held >= 0.95 * 300
@@ -68,7 +65,6 @@ def test_the_onset_is_the_window_of_the_step_with_those_that_fit_as_well() -> No
     clear = onset(base, levels(0.0, 0.01, -0.01, 0.1, 0.11, 0.1))
     assert clear == Since("W3", "W3", "W3")
     slow = onset(base, levels(0.0, 0.02, 0.04, 0.06, 0.08, 0.1))
-    assert slow is not None
     assert slow.low < slow.high
     assert (slow.window, slow.gradual) == ("W1", True)
     assert onset(None, levels(0.1)) is None

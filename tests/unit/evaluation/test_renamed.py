@@ -12,7 +12,7 @@ from monitor.evaluation.label_facts import renamed_to
 
 MONDAY = datetime(2026, 9, 7, tzinfo=UTC)
 Rows = dict[str, int]
-USUAL: Rows = {"Top-up": 60, "Refund": 240}
+USUAL = {"Top-up": 60, "Refund": 240}
 
 
 def weeks(*rows: Rows, scores: dict[str, float] | None = None) -> list[PastWindow]:

@@ -68,8 +68,6 @@ def test_weights_count_a_row_as_often_as_they_say_but_are_not_more_evidence() ->
     weight = np.random.default_rng(4).integers(1, 4, 400)
     weighted, repeated = ks(of(score, weight=weight), then), ks(of(np.repeat(score, weight)), then)
     assert weighted.statistic == pytest.approx(repeated.statistic, abs=1e-12)
-    assert weighted.p_value is not None
-    assert repeated.p_value is not None
     assert weighted.p_value > repeated.p_value
 
 
@@ -77,8 +75,6 @@ def test_dependent_rows_are_less_evidence_for_the_same_distance() -> None:
     now, then = of(scores(1, 1_000, 2.3)), of(scores(2, 4_000))
     plain, clustered = ks(now, then), ks(replace(now, design_effect=3.0), then)
     assert plain.statistic == clustered.statistic
-    assert plain.p_value is not None
-    assert clustered.p_value is not None
     assert clustered.p_value > plain.p_value
 
 
@@ -92,7 +88,6 @@ def test_psi_is_the_sum_over_the_baselines_deciles() -> None:
 
 def test_psi_stays_finite_where_a_bin_is_empty() -> None:
     found = score_tests(of(np.full(500, 0.9)), of(np.linspace(0.05, 0.95, 500)))["psi"]
-    assert found.statistic is not None
     assert 1.0 < found.statistic < 10.0
     assert found.p_value is None
 
@@ -207,7 +202,7 @@ def test_a_source_without_a_baseline_gets_no_result() -> None:
 
 
 def test_the_whole_source_is_its_own_subject() -> None:
-    whole: dict[str | None, Counts] = {None: of(scores(1, 900))}
+    whole = {None: of(scores(1, 900))}
     found = source_shifts("mail", WINDOW, whole, {None: Reference(of(scores(2, 900)))})
     assert [(f.subject, f.test) for f in found] == [(Subject("mail", None), test) for test in OF_SCORES]
 

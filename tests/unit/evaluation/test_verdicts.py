@@ -25,7 +25,7 @@ PSI = Rule(id="psi", test="psi", column="score", threshold=0.2)
 
 
 def evidence(label: str = "billing", **changes: Any) -> Comparison:
-    plain: dict[str, Any] = {"p_value": 1e-9, "beyond": True, "adequate": True, "n": 1000, "data_digest": "d"}
+    plain = {"p_value": 1e-9, "beyond": True, "adequate": True, "n": 1000, "data_digest": "d"}
     return Comparison(Subject("tickets", label), WINDOW, **(plain | changes))
 
 

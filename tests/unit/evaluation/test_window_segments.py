@@ -37,13 +37,13 @@ def part(kept: float, rows: int) -> Counts:
 
 def week(kept: Mapping[str, float], rows: int, back: int = 0) -> WindowCounts:
     """Ten labels in four channels; only label 0 is as it is said."""
-    parts: dict[str | None, SegmentCounts] = {
+    parts = {
         label: {
             ("channel", channel): part(own, rows) for channel, own in (kept if label == LABELS[0] else FINE).items()
         }
         for label in LABELS
     }
-    labels: dict[str | None, Counts] = {label: pool(own.values()) for label, own in parts.items()}
+    labels = {label: pool(own.values()) for label, own in parts.items()}
     return WindowCounts(window(back), labels, segment_counts=parts)
 
 
@@ -143,7 +143,7 @@ def test_every_group_of_windows_must_be_beyond_where_a_rule_asks_for_several() -
 
 def test_a_change_is_compared_with_the_segments_own_rows_of_the_baseline() -> None:
     """A channel that has always been overconfident is no news; one that became it is."""
-    then: SegmentCounts = {("channel", c): part(0.75 if c == "mail" else 0.91, 2000) for c in CHANNELS}
+    then = {("channel", c): part(0.75 if c == "mail" else 0.91, 2000) for c in CHANNELS}
     known = {"baselines": {"label 0": baseline("label 0", then)}, "baseline_segments": {"label 0": then}}
     asked = {"condition": "increase", "threshold": 0.05}
     always = verdicts(data({**FINE, "mail": 0.75}, rows=400, **known), **asked)["label 0"]
@@ -156,7 +156,7 @@ def test_a_change_is_compared_with_the_segments_own_rows_of_the_baseline() -> No
 
 
 def test_without_the_baselines_rows_of_any_segment_a_change_is_not_judged() -> None:
-    then: SegmentCounts = {("channel", "web"): part(0.91, 2000)}
+    then = {("channel", "web"): part(0.91, 2000)}
     known = data(FINE, baselines={"label 0": baseline("label 0", then)})
     found = verdicts(known, condition="increase")["label 0"]
     assert (found.outcome, found.reason) == ("not_evaluated", Reason.NO_BASELINE)

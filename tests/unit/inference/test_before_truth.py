@@ -46,9 +46,6 @@ def test_expected_numbers_are_the_plain_sums_of_chances() -> None:
     found = expectation(calibration_map(baseline), scores_of(waiting), (5_000, 10_000))
     accuracy, overconfidence = accuracy_law(found), overconfidence_law(found)
     (ece,) = ece_laws([found], [np.random.default_rng(1)])
-    assert accuracy is not None
-    assert overconfidence is not None
-    assert ece is not None
     assert accuracy.value == pytest.approx((10 * (1 - low) + 30 * high) / 40)
     assert overconfidence.value == pytest.approx((10 * 0.2 + 30 * 0.9 - 10 * low - 30 * high) / 40)
     assert ece.plug_in == pytest.approx((10 * (low - 0.2) + 30 * (0.9 - high)) / 40)
@@ -61,8 +58,6 @@ def test_scores_that_move_within_a_bin_move_their_chances() -> None:
     lower, higher = (
         accuracy_law(expectation(by, scores_of(counts_from_rows([s] * 9, [0] * 9)), (10_000,))) for s in (0.6, 0.7)
     )
-    assert lower is not None
-    assert higher is not None
     assert higher.value - lower.value == pytest.approx(0.1)
 
 
@@ -83,7 +78,6 @@ def test_a_baseline_without_decided_rows_trusts_the_scores_of_decided_ones_and_s
     baseline = counts_from_rows([0.2] * 100, [1] * 20 + [0] * 80)
     waiting = scores_of(counts_from_rows([0.9] * 50, [0] * 50))
     law = accuracy_law(expectation(calibration_map(baseline), waiting, (10_000,)))
-    assert law is not None
     assert law.value == pytest.approx(0.9)
     low, high = law.interval(0.95)
     assert low < 0.2
@@ -99,7 +93,6 @@ def test_labels_together_have_the_chances_of_their_own_maps() -> None:
     ]
     found = together(parts, 1.0)
     law = accuracy_law(found)
-    assert law is not None
     assert law.value == pytest.approx((30 * 0.75 + 10 * 0.25) / 40)
     assert found.error_of_map == pytest.approx((30**2 * parts[0].error_of_map + 10**2 * parts[1].error_of_map) / 40**2)
     with pytest.raises(ValueError, match="nothing to put together"):
@@ -111,7 +104,6 @@ def test_limits_are_shares_that_so_few_rows_can_have(rows_waiting: int) -> None:
     rng = np.random.default_rng(2)
     by, waiting = calibration_map(rows(rng, 4_000)), scores_of(rows(rng, rows_waiting))
     law = accuracy_law(expectation(by, waiting, (10_000,)))
-    assert law is not None
     for limit in law.interval(0.9):
         assert limit * rows_waiting == pytest.approx(round(limit * rows_waiting), abs=1e-9)
 
@@ -120,14 +112,12 @@ def test_limits_are_shares_that_so_few_rows_can_have(rows_waiting: int) -> None:
 @pytest.mark.parametrize("center", [1.0, 0.0], ids=["same scores", "other scores"])
 def test_limits_hold_the_later_truth_and_there_is_no_bias(baseline_rows: int, center: float) -> None:
     rng = np.random.default_rng(baseline_rows)
-    held: list[bool] = []
+    held = []
     errors = []
     for _ in range(150):
         by, later = calibration_map(rows(rng, baseline_rows)), rows(rng, 800, center)
         law = accuracy_law(expectation(by, scores_of(later), (10_000,)))
         truth = point("accuracy", later)
-        assert law is not None
-        assert truth is not None
         low, high = law.interval(0.95)
         held.append(low <= truth <= high)
         errors.append(law.value - truth)
@@ -159,7 +149,6 @@ def two_scores(true: int, others: int) -> Counts:
 def test_if_the_label_became_more_frequent_the_chances_are_those_of_saerens() -> None:
     baseline = two_scores(100_000, 400_000)
     told = at_told_share(calibration_map(baseline), scores_of(two_scores(200_000, 300_000)))
-    assert told is not None
     odds = (0.4 / 0.2) * (0.8 / 0.6)  # of a true item, from a share of .2 to one of .4
     then = np.array([12_500 / 312_500, 87_500 / 187_500])
     assert told.rate == pytest.approx(then * odds / (then * odds + 1 - then), abs=1e-3)
@@ -204,7 +193,6 @@ def test_limits_hold_where_the_label_became_more_or_less_frequent_and_where_othe
             laws = tuple(law for law in map(law_of, ways) if law is not None)
             low, high = Either(laws).interval(0.95)
             truth = point(name, later)
-            assert truth is not None
             held.append(low - 1e-9 <= truth <= high + 1e-9)
     assert np.mean(held) >= 0.93
 

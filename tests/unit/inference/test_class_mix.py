@@ -32,7 +32,6 @@ def drawn(rng: np.random.Generator, odds: float = 1.0, *, moves_scores: bool = T
 def test_prior_shift_is_found_to_be_all_and_brings_what_the_formula_says() -> None:
     rng = np.random.default_rng(5)
     found = class_mix(drawn(rng, 2.0), drawn(rng))
-    assert found is not None
     assert found.only_share_changed
     assert (found.then, found.now) == (pytest.approx(0.5, abs=0.01), pytest.approx(2 / 3, abs=0.01))
     assert found.told == found.now  # the scores say so as well
@@ -62,7 +61,6 @@ def test_the_baseline_at_another_share_is_its_true_items_and_others_each_taken_s
 def test_scores_that_are_worth_more_are_no_class_mix() -> None:
     rng = np.random.default_rng(6)
     found = class_mix(drawn(rng, 2.0, moves_scores=False), drawn(rng))
-    assert found is not None
     assert not found.only_share_changed
     assert found.fit < 1e-6
 
@@ -74,7 +72,6 @@ def test_a_fault_is_no_class_mix_where_scores_separate_nothing() -> None:
         for rate in (0.9995, 0.85)
     )
     found = class_mix(now, then)
-    assert found is not None
     assert (found.p_value < 1e-6, found.fit >= FITS) == (True, True)
     assert not found.is_separable
     assert not found.only_share_changed
@@ -83,7 +80,6 @@ def test_a_fault_is_no_class_mix_where_scores_separate_nothing() -> None:
 def test_nothing_that_changed_is_no_class_mix() -> None:
     rng = np.random.default_rng(7)
     found = class_mix(drawn(rng), drawn(rng))
-    assert found is not None
     assert not found.only_share_changed
     assert found.p_value > 0.01
 
@@ -100,7 +96,6 @@ def test_a_fault_that_few_rows_do_not_show_is_no_class_mix_since_scores_lie_wher
     for _ in range(200):
         score = rng.choice(np.arange(0.05, 1.0, 0.1), 2_000)
         found = class_mix(bins((rng.random(2_000) < score - 0.05).astype(float), score), then)
-        assert found is not None
         fitting += found.p_value < 0.01 and found.fit >= FITS
         called += found.only_share_changed
     assert fitting > 30  # another share of true items, by which they are scored as before as far as these rows show
@@ -111,7 +106,6 @@ def test_another_share_of_true_items_moves_the_scores_towards_them() -> None:
     rng, then = np.random.default_rng(12), drawn(np.random.default_rng(10))
     for odds in (0.5, 2.0):
         found = class_mix(drawn(rng, odds), then)
-        assert found is not None
         assert found.scores < 1e-6
         assert found.only_share_changed
 
@@ -121,7 +115,6 @@ def test_true_items_that_a_fault_loses_are_not_told_by_the_scores() -> None:
     for _ in range(100):
         score = rng.choice(np.arange(0.05, 1.0, 0.1), 2_000)
         found = class_mix(bins((rng.random(2_000) < score - 0.1).clip(0).astype(float), score), then)
-        assert found is not None
         assert found.now < found.told <= found.then
         told.append(found.then - found.told)
     # the share that scores tell, (mean rate - E(r | 0)) / (E(r | 1) - E(r | 0)) of 2,000 rows, has this deviation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,25 +40,19 @@ def bootstrap(counts: Counts, core: Core, rng: np.random.Generator, *, resamples
 
 def by_prediction(counts: Counts) -> Counts:
     """The counts summed into two groups, not predicted and predicted."""
-    sums: dict[str, Any] = {
+    sums = {
         name: np.array([getattr(counts, name)[counts.predicted == value].sum() for value in (False, True)])
         for name in ("n", "w", "w2", "ws", "wy", "wsy", "ws2", "wy2")
     }
-    keys: dict[str, Any] = {"cell": np.zeros(2, dtype=np.int64), "predicted": np.array([False, True])}
+    keys = {"cell": np.zeros(2, dtype=np.int64), "predicted": np.array([False, True])}
     return replace(counts, **keys, automated=np.zeros(2, dtype=bool), **sums)
-
-
-def known(found: Spread | None) -> Spread:
-    assert found is not None
-    return found
 
 
 def test_the_spread_of_an_area_is_delong_s() -> None:
     score, truth = rows(1, 1500)
     counts = counts_from_rows(score, truth)
-    found = known(bootstrap(counts, area, np.random.default_rng(0), resamples=4000))
+    found = bootstrap(counts, area, np.random.default_rng(0), resamples=4000)
     expected = moments("roc_auc", counts)
-    assert expected is not None
     assert found.value == pytest.approx(roc_auc_score(truth, score), abs=1e-12)
     assert found.se == pytest.approx(expected.se, rel=4 / np.sqrt(2 * 4000))  # 4 standard errors of a deviation
 
@@ -78,7 +71,7 @@ def test_the_spread_is_that_of_scipy_s_bootstrap_of_the_rows(weighted: bool) -> 
         rng=np.random.default_rng(4),
     )  # fmt: skip
     counts = counts_from_rows(score, truth, weight=weight)
-    found = known(bootstrap(by_prediction(counts), precision, np.random.default_rng(5), resamples=4000))
+    found = bootstrap(by_prediction(counts), precision, np.random.default_rng(5), resamples=4000)
     assert found.value == pytest.approx(of_rows(np.arange(900)), abs=1e-12)
     assert found.se == pytest.approx(by_rows.standard_error, rel=4 / np.sqrt(2 * 600))
     low, high = found.interval(0.95)
@@ -87,14 +80,14 @@ def test_the_spread_is_that_of_scipy_s_bootstrap_of_the_rows(weighted: bool) -> 
 
 def test_a_share_gets_nearly_its_exact_limits() -> None:
     counts = by_prediction(counts_from_rows([0.9] * 60, [1] * 48 + [0] * 12))
-    found = known(bootstrap(counts, precision, np.random.default_rng(6), resamples=20_000))
+    found = bootstrap(counts, precision, np.random.default_rng(6), resamples=20_000)
     mid_p = stats.beta(48.5, 12.5).ppf([0.025, 0.975])  # Jeffreys' limits, between the exact ones and their mid-P form
     assert found.interval(0.95) == pytest.approx(tuple(mid_p), abs=0.015)
 
 
 def test_p_values_reach_far_below_one_in_the_number_of_draws() -> None:
     counts = by_prediction(counts_from_rows([0.9] * 400, [1] * 260 + [0] * 140))
-    found = known(bootstrap(counts, precision, np.random.default_rng(7), resamples=2000))
+    found = bootstrap(counts, precision, np.random.default_rng(7), resamples=2000)
     exact = stats.binomtest(260, 400, 0.8, alternative="less").pvalue
     assert 1e-16 < exact < 1e-11
     assert np.log10(found.p_value(0.8, "below")) == pytest.approx(np.log10(exact), abs=2.5)
@@ -113,10 +106,9 @@ def test_a_truth_at_the_detectable_distance_is_found_four_times_in_five() -> Non
 
     def drawn(rate: float) -> Spread:
         counts = by_prediction(counts_from_rows(np.full(500, 0.9), rng.random(500) < rate))
-        return known(bootstrap(counts, precision, rng, resamples=400))
+        return bootstrap(counts, precision, rng, resamples=400)
 
     distance = drawn(0.7).detectable(0.8, "below", 0.05)
-    assert distance is not None
     seen = sum(drawn(0.8 - distance).p_value(0.8, "below") <= 0.05 for _ in range(300))
     # the distance is computed from one sample, whose spread is off by a tenth: a power of .7 to .9
     assert stats.binom.ppf(1e-3, 300, 0.7) <= seen <= stats.binom.ppf(1 - 1e-3, 300, 0.9)
@@ -124,7 +116,7 @@ def test_a_truth_at_the_detectable_distance_is_found_four_times_in_five() -> Non
 
 def test_where_every_row_was_right_the_truth_is_not_called_certain() -> None:
     counts = by_prediction(counts_from_rows([0.9] * 40 + [0.1] * 40, [1] * 40 + [0] * 40))
-    found = known(bootstrap(counts, precision, np.random.default_rng(9)))
+    found = bootstrap(counts, precision, np.random.default_rng(9))
     low, high = found.interval(0.95)
     assert (found.value, high) == (1.0, 1.0)
     assert 0.9 < low < 0.98  # Clopper & Pearson: 0.912
@@ -134,7 +126,7 @@ def test_where_every_row_was_right_the_truth_is_not_called_certain() -> None:
 def test_clusters_and_weights_widen_the_spread_by_their_effect() -> None:
     score, truth = rows(10, 2000)
     plain, clustered, heavy = (
-        known(bootstrap(by_prediction(c), precision, np.random.default_rng(11), resamples=4000))
+        bootstrap(by_prediction(c), precision, np.random.default_rng(11), resamples=4000)
         for c in (
             counts_from_rows(score, truth),
             counts_from_rows(score, truth, design_effect=4.0),
@@ -162,5 +154,4 @@ def test_draws_that_are_mostly_undefined_conclude_nothing() -> None:
     assert spread_of(1.0, mostly) is None
     assert spread_of(None, np.arange(10.0)) is None
     found = spread_of(4.5, np.array([*range(10), np.nan]))
-    assert found is not None
     assert (found.se, found.skew) == pytest.approx((np.std(range(10), ddof=1), 0.0), abs=1e-12)

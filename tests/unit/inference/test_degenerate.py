@@ -10,7 +10,7 @@ from monitor.core.records import Interval
 from monitor.inference.intervals import Form, breaching_bins, ece_intervals, mce_intervals
 from tests.fakes.one_table import mce_interval
 
-FORMS: tuple[Form, ...] = ("bootstrap", "analytic")
+FORMS = ("bootstrap", "analytic")
 UNKNOWN = Interval(None, None, None, None)
 
 
@@ -57,9 +57,6 @@ EXTREMES = {
 
 
 def numbers(interval: Interval) -> tuple[float, float, float]:
-    assert interval.low is not None
-    assert interval.value is not None
-    assert interval.high is not None
     return interval.low, interval.value, interval.high
 
 
@@ -160,7 +157,7 @@ def test_a_hundred_million_rows_leave_no_doubt(form: Form) -> None:
 
 
 def test_a_million_times_the_rows_have_as_many_bins_and_the_error_that_was_seen() -> None:
-    counts: list[Counts] = []
+    counts = []
     for repeated in (1, 10**6):
         one = counts_from_rows(SPREAD, SPREAD > 0.4)
         counts.append(

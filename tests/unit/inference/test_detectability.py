@@ -54,7 +54,6 @@ def test_a_detectable_rise_of_ece_is_seen_in_four_of_five_windows() -> None:
     gaps = np.array([0.03, -0.03, 0.03, -0.03, 0.03])
     baseline, window = table(4000, SCORE + gaps), table(400, SCORE + gaps)
     rise = ece_increase_detectable(window, baseline, rate=RATE)
-    assert rise is not None
     risen = SCORE + gaps + np.sign(gaps) * rise
     assert increase_power(ece_increase_p, SCORE + gaps, risen) == pytest.approx(0.8, abs=0.1)
 
@@ -62,14 +61,12 @@ def test_a_detectable_rise_of_ece_is_seen_in_four_of_five_windows() -> None:
 @pytest.mark.parametrize("rows", [200, 2000])
 def test_a_detectable_distance_above_a_level_of_ece_is_seen_in_four_of_five_windows(rows: int) -> None:
     distance = ece_level_detectable(table(rows, SCORE + 0.08), 0.08, rate=RATE)
-    assert distance is not None
     seen = power(lambda drawn: ece_level_p(drawn, 0.08), rows, SCORE + 0.08 + distance)
     assert seen == pytest.approx(0.8, abs=0.1)
 
 
 def test_a_detectable_distance_below_a_level_of_ece_is_seen_in_four_of_five_windows() -> None:
     distance = ece_level_detectable(table(1000, SCORE + 0.08), 0.08, rate=RATE, side="below")
-    assert distance is not None
     seen = power(lambda drawn: ece_level_p(drawn, 0.08, side="below"), 1000, SCORE + 0.08 - distance)
     assert seen == pytest.approx(0.8, abs=0.1)
 
@@ -85,12 +82,10 @@ def test_a_detectable_rise_of_mce_in_one_bin_is_seen_in_four_of_five_windows() -
 
 def test_a_detectable_distance_from_a_level_of_mce_is_seen_in_four_of_five_windows() -> None:
     above = mce_level_detectable(table(500, SCORE), 0.1, rate=RATE)
-    assert above is not None
     bad = SCORE.copy()
     bad[1] += 0.1 + above
     assert power(lambda drawn: mce_level_p(drawn, 0.1), 500, bad) == pytest.approx(0.8, abs=0.1)
     below = mce_level_detectable(table(2000, SCORE), 0.1, rate=RATE, side="below")
-    assert below is not None
     good = SCORE + 0.1 - below
     assert power(lambda drawn: mce_level_p(drawn, 0.1, side="below"), 2000, good) == pytest.approx(0.8, abs=0.1)
 
@@ -149,8 +144,6 @@ def test_at_a_wall_an_ece_is_seen_in_four_of_five_windows_in_the_other_direction
     window, baseline = all_hits(1_000, 0.95, 0.99), all_hits(20_000, 0.95, 0.99)
     level = ece_level_detectable(window, 0.05, rate=RATE)
     rise = ece_increase_detectable(window, baseline, rate=RATE)
-    assert level is not None
-    assert rise is not None
     seen = drawn_power(lambda bins: ece_level_p(bins, 0.05), window, window.score - 0.05 - level)
     assert 0.72 <= seen <= 0.88
     calm = float((baseline.w * (1 - baseline.score)).sum() / baseline.w.sum())

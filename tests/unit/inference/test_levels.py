@@ -55,15 +55,7 @@ def sample(rng: np.random.Generator, n: int, tilt: float = 1.0, flipped: float =
 
 
 def known(found: Interval) -> tuple[float, float, float]:
-    assert found.value is not None
-    assert found.low is not None
-    assert found.high is not None
     return found.value, found.low, found.high
-
-
-def defined(value: float | None) -> float:
-    assert value is not None
-    return value
 
 
 def test_shares_have_the_exact_binomial_interval() -> None:
@@ -91,8 +83,8 @@ def test_f1_has_the_exact_limits_of_the_share_of_true_positives_it_rises_with() 
     assert (low, high) == pytest.approx((2 * exact.low / (1 + exact.low), 2 * exact.high / (1 + exact.high)))
     less = stats.binomtest(33, 45, 0.9 / 1.1, alternative="less").pvalue  # an F1 of .9 is a share of .9 / 1.1
     assert level_p("f1", counts, 0.9, "below") == pytest.approx(less, rel=1e-9)
-    distance = defined(level_detectable("f1", counts, 0.9, "below", 0.01))
-    share = defined(level_detectable("accuracy", counts_from_rows([0.9] * 45, [1] * 45), 0.9 / 1.1, "below", 0.01))
+    distance = level_detectable("f1", counts, 0.9, "below", 0.01)
+    share = level_detectable("accuracy", counts_from_rows([0.9] * 45, [1] * 45), 0.9 / 1.1, "below", 0.01)
     assert 2 * (0.9 / 1.1 - share) / (1 + 0.9 / 1.1 - share) == pytest.approx(0.9 - distance)
 
 
@@ -108,10 +100,9 @@ def test_shares_have_the_exact_binomial_p_value_on_either_side() -> None:
 def test_the_area_s_p_value_is_that_of_its_standard_error_where_rows_are_many() -> None:
     counts = sample(np.random.default_rng(0), 4000)
     found = moments("roc_auc", counts)
-    assert found is not None
     # the law of a high area leans to the left: less likely two errors above it than normal, more likely two below
-    above = defined(level_p("roc_auc", counts, found.value + 2.0 * found.se, "below"))
-    below = defined(level_p("roc_auc", counts, found.value - 2.0 * found.se, "above"))
+    above = level_p("roc_auc", counts, found.value + 2.0 * found.se, "below")
+    below = level_p("roc_auc", counts, found.value - 2.0 * found.se, "above")
     assert 0.7 < above / stats.norm.sf(2.0) < 1 < below / stats.norm.sf(2.0) < 1.3
     assert (above + below) / 2 == pytest.approx(stats.norm.sf(2.0), rel=0.05)
 
@@ -120,7 +111,6 @@ def test_the_interval_of_a_mean_loss_is_the_t_interval_shifted_towards_the_long_
     counts = sample(np.random.default_rng(1), 20_000)  # among which one row more, not seen, counts for little
     for name in ("brier", "nll"):
         found = moments(name, counts)
-        assert found is not None
         value, low, high = known(interval(name, counts, 0.95))
         assert (high - low) / 2 == pytest.approx(1.96 * found.se, rel=0.01)
         assert 0 < (high - value) - (value - low) < 0.2 * found.se
@@ -154,7 +144,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(tilt: float) -> None:
         counts = sample(rng, 150, tilt)
         for name in NAMES:
             _, low, high = known(interval(name, counts, 0.95))
-            covered[name] += low <= defined(true[name]) <= high
+            covered[name] += low <= true[name] <= high
     assert {name: hits for name, hits in covered.items() if hits < at_least(250, 0.95)} == {}
 
 
@@ -174,9 +164,7 @@ def test_losses_whose_rare_large_terms_are_often_not_seen_are_covered_too(rows: 
         for name in names:
             found = interval(name, counts, 0.95)
             # where a class is missing the areas say nothing, and nothing wrong
-            covered[name] += found.value is None or defined(found.low) <= defined(POINTS[name](truth)) <= defined(
-                found.high
-            )
+            covered[name] += found.value is None or found.low <= POINTS[name](truth) <= found.high
     assert {name: hits for name, hits in covered.items() if hits < at_least(300, 0.95)} == {}
 
 
@@ -230,8 +218,8 @@ def test_at_the_threshold_itself_a_level_rule_seldom_fires(side: str) -> None:
     for _ in range(300):
         counts = sample(rng, 300)
         for name in NAMES:
-            p = level_p(name, counts, defined(POINTS[name](truth)), side)  # type: ignore[arg-type]
-            fired[name] += defined(p) <= 0.02
+            p = level_p(name, counts, POINTS[name](truth), side)  # type: ignore[arg-type]
+            fired[name] += p <= 0.02
     assert {name: count for name, count in fired.items() if count > at_most(300, 0.02)} == {}
 
 
@@ -239,8 +227,8 @@ def test_at_the_threshold_itself_a_level_rule_seldom_fires(side: str) -> None:
 def test_without_a_change_an_increase_is_seldom_found(name: str) -> None:
     rng = np.random.default_rng(6)
     tests = [increase_test(name, sample(rng, 300), sample(rng, 900), 0.95) for _ in range(250)]
-    assert sum(defined(test.p_value) <= 0.02 for test in tests) <= at_most(250, 0.02)
-    assert sum(defined(test.low) <= 0 <= defined(test.high) for test in tests) >= at_least(250, 0.95)
+    assert sum(test.p_value <= 0.02 for test in tests) <= at_most(250, 0.02)
+    assert sum(test.low <= 0 <= test.high for test in tests) >= at_least(250, 0.95)
 
 
 def test_a_real_increase_is_found_and_its_record_is_complete() -> None:
@@ -249,8 +237,8 @@ def test_a_real_increase_is_found_and_its_record_is_complete() -> None:
     for name in ("brier", "nll"):
         found = increase_test(name, window, baseline, 0.95)
         e0, e1 = interval(name, baseline, 0.95), interval(name, window, 0.95)
-        assert defined(found.p_value) < 1e-4
-        assert found.change == pytest.approx(defined(e1.value) - defined(e0.value))
+        assert found.p_value < 1e-4
+        assert found.change == pytest.approx(e1.value - e0.value)
         assert (found.low, found.high) == mover(e0, e1)
 
 
@@ -258,12 +246,12 @@ def test_a_share_that_falls_to_nothing_in_few_rows_is_not_called_certain() -> No
     baseline = counts_from_rows([0.3] * 10_000, [1] * 500 + [0] * 9500)
     window = counts_from_rows([0.3] * 100, [0] * 100)
     chance = 0.95**100  # of no hit at all, if nothing changed
-    assert chance < defined(increase_test("overconfidence", window, baseline, 0.95).p_value) < 4 * chance
+    assert chance < increase_test("overconfidence", window, baseline, 0.95).p_value < 4 * chance
 
 
 def test_the_detectable_distance_of_a_share_is_the_exact_one() -> None:
     counts = counts_from_rows([0.9] * 200, [1] * 180 + [0] * 20)
-    distance = defined(level_detectable("accuracy", counts, 0.8, "below", 0.01))
+    distance = level_detectable("accuracy", counts, 0.8, "below", 0.01)
     most = int(stats.binom.ppf(0.01, 200, 0.8))
     most -= stats.binom.cdf(most, 200, 0.8) > 0.01
     assert stats.binom.cdf(most, 200, 0.8 - distance) == pytest.approx(0.8, abs=1e-9)
@@ -279,9 +267,9 @@ def test_a_mean_loss_at_the_detectable_distance_is_seen_four_times_in_five() -> 
     rng = np.random.default_rng(8)
     reference = sample(rng, 600, 1.6)
     for name in ("brier", "nll", "roc_auc", "pr_auc"):
-        true = defined(POINTS[name](sample(np.random.default_rng(80), 400_000, 1.6)))
-        distance = defined(level_detectable(name, reference, true, "above", 0.05))
-        seen = [defined(level_p(name, sample(rng, 600, 1.6), true - distance, "above")) <= 0.05 for _ in range(200)]
+        true = POINTS[name](sample(np.random.default_rng(80), 400_000, 1.6))
+        distance = level_detectable(name, reference, true, "above", 0.05)
+        seen = [level_p(name, sample(rng, 600, 1.6), true - distance, "above") <= 0.05 for _ in range(200)]
         assert about_four_in_five(sum(seen), 200), name
 
 
@@ -290,19 +278,19 @@ def test_an_increase_of_the_detectable_size_is_seen_four_times_in_five(name: str
     rng = np.random.default_rng(9)
     large = np.random.default_rng(90)
     shares = np.linspace(0.0, 0.4, 9)
-    values = [defined(POINTS[name](sample(large, 300_000, flipped=share))) for share in shares]
-    needed = defined(detectable_change(name, sample(rng, 600), sample(rng, 3000), 0.05))
+    values = [POINTS[name](sample(large, 300_000, flipped=share)) for share in shares]
+    needed = detectable_change(name, sample(rng, 600), sample(rng, 3000), 0.05)
     flipped = float(np.interp(values[0] + needed, values, shares))
     assert flipped < 0.4
     tests = [increase_test(name, sample(rng, 600, flipped=flipped), sample(rng, 3000), 0.95) for _ in range(150)]
-    assert about_four_in_five(sum(defined(test.p_value) <= 0.05 for test in tests), 150)
+    assert about_four_in_five(sum(test.p_value <= 0.05 for test in tests), 150)
 
 
 def test_the_detectable_distance_of_an_area_is_that_of_its_law() -> None:
     counts = sample(np.random.default_rng(11), 300)
     law = law_of("roc_auc", counts)
     assert isinstance(law, Ranking)
-    distance = defined(level_detectable("roc_auc", counts, 0.8, "below", 0.01))
+    distance = level_detectable("roc_auc", counts, 0.8, "below", 0.01)
     critical = np.linspace(0.5, 0.8, 30_001)  # the highest area found that is surely below .8
     p_values = stats.beta(critical * law.rows + 0.5, (1 - critical) * law.rows + 0.5).sf(0.8)
     k = critical[p_values <= 0.01].max() * law.rows
@@ -311,7 +299,7 @@ def test_the_detectable_distance_of_an_area_is_that_of_its_law() -> None:
 
 def test_all_of_a_fraction_of_rows_may_be_what_is_seen() -> None:
     counts = counts_from_rows([0.9] * 12, [1] * 12, design_effect=5.0)  # worth 2.4 rows
-    distance = defined(level_detectable("accuracy", counts, 0.2, "above", 0.03))
+    distance = level_detectable("accuracy", counts, 0.2, "above", 0.03)
     assert 0.2**2.4 < 0.03 < 1 - stats.beta(2, 1.4).sf(0.2)  # not two of 2.4 rows, but all of them
     assert (0.2 + distance) ** 2.4 == pytest.approx(0.8)
 
@@ -341,7 +329,7 @@ def test_a_perfect_order_is_not_taken_for_certain() -> None:
         value, low, high = known(interval(name, counts, 0.95))
         assert (value, high) == (1.0, 1.0)
         assert 0.1 < low < 0.95
-        assert 0.001 < defined(level_p(name, counts, 0.9, "above")) < 1
+        assert 0.001 < level_p(name, counts, 0.9, "above") < 1
 
 
 def test_losses_of_one_class_allow_for_the_outcome_that_was_not_seen() -> None:
@@ -366,7 +354,7 @@ def test_a_loss_that_did_not_vary_is_not_certain() -> None:
     value, low, high = known(interval("brier", counts, 0.95))
     assert value == 0.25
     assert 0.2 < low < 0.25 < high < 0.3
-    assert 0 < defined(level_p("brier", counts, 0.2, "above")) < 0.01
+    assert 0 < level_p("brier", counts, 0.2, "above") < 0.01
 
 
 def test_a_miss_that_was_not_seen_on_top_lowers_the_lower_limit_of_the_average_precision_alone() -> None:

@@ -40,7 +40,6 @@ def test_every_registered_metric_of_rows_has_a_spread_with_its_own_value() -> No
         found = row_spreads(data, metrics, rng())
         assert list(found) == list(metrics)
         for name, spread in found.items():
-            assert spread is not None, name
             assert spread.plug_in == pytest.approx(point(name, data), rel=1e-9), name
             assert spread.value == pytest.approx(spread.plug_in, abs=0.3 * spread.se), name  # but for a little bias
             low, high = spread.interval(0.95)
@@ -64,7 +63,6 @@ def redrawn(rows: ProbabilityRows, seed: int) -> ProbabilityRows:
 
 def test_the_spread_of_an_accuracy_is_the_binomial_one() -> None:
     found = row_spreads(classifier(9, 20_000), ["top1_accuracy"], rng(10), resamples=2000)["top1_accuracy"]
-    assert found is not None
     assert found.se == pytest.approx(math.sqrt(found.value * (1 - found.value) / 20_000), rel=0.08)
 
 
@@ -106,7 +104,6 @@ def test_entropies_and_their_limits_are_at_most_the_logarithm_of_the_number_of_l
     perfect = rows_of(np.eye(3)[[0, 1, 2] * 4], [0, 1, 2] * 4)
     for rows in (few, even, perfect):
         for name, spread in row_spreads(rows, names, rng()).items():
-            assert spread is not None
             assert 0.0 <= spread.value <= np.log(3), name
             assert spread.interval(0.95)[1] <= np.log(3), name
     assert row_spreads(even, ["class_entropy"], rng())["class_entropy"].value == pytest.approx(np.log(3))
@@ -116,12 +113,10 @@ def test_what_was_always_right_is_not_taken_for_certain() -> None:
     rows = rows_of(np.eye(3)[[0, 1, 2] * 10] * 0.7 + 0.1, [0, 1, 2] * 10)
     for name in ("top1_accuracy", "macro_f1", "kappa", "auc_ovo"):
         spread = row_spreads(rows, [name], rng())[name]
-        assert spread is not None
         assert spread.value == 1.0
         assert 0.7 < spread.interval(0.95)[0] < 0.99, name
     numbers = RegressionRows(np.zeros(30), np.ones(30), np.linspace(-1, 1, 30), np.ones(30), 30)
     covered = row_spreads(numbers, ["interval_coverage"], rng())["interval_coverage"]
-    assert covered is not None
     assert 0.8 < covered.interval(0.95)[0] < 0.99
 
 

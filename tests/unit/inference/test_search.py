@@ -24,7 +24,7 @@ def test_the_answer_reaches_the_target_and_little_less_does_not(step: float) -> 
     looks = []
     for _ in range(200):
         middle, sd, target = rng.uniform(0.01, 0.6), rng.uniform(0.005, 0.1), rng.uniform(0.3, 0.99)
-        asked: list[float] = []
+        asked = []
 
         def chance(distance: float, middle: float = middle, sd: float = sd, asked: list[float] = asked) -> float:
             asked.append(distance)
@@ -33,7 +33,6 @@ def test_the_answer_reaches_the_target_and_little_less_does_not(step: float) -> 
 
         answer = found(chance, target, sd)
         looks.append(len(asked))
-        assert answer is not None
         assert ndtri(chance(answer)) >= ndtri(target) - NEAR
         less = answer - 2 * NEAR * sd
         assert less < 0 or ndtri(chance(less)) < ndtri(target) + NEAR

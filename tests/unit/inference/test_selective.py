@@ -30,10 +30,6 @@ def test_the_chosen_threshold_misses_its_target_as_seldom_as_promised(power: flo
         point = threshold_for(rows(rng, 2000, power), target)
         if point.threshold is not None:
             truth, share = true_accuracy(point.threshold, power), (1 - point.threshold) / 0.5
-            assert point.accuracy_low is not None
-            assert point.accuracy_high is not None
-            assert point.coverage_low is not None
-            assert point.coverage_high is not None
             found += 1
             missed += truth < target
             outside += not point.accuracy_low <= truth <= point.accuracy_high
@@ -48,7 +44,6 @@ def test_the_naive_threshold_on_the_same_rows_would_miss_the_target_about_half_t
     missed = 0
     for _ in range(100):
         curve = risk_coverage(rows(rng, 500))
-        assert curve is not None
         meets = np.flatnonzero(1 - curve.risk >= 0.9)
         missed += true_accuracy(float(curve.threshold[meets[-1]]), 1.0) < 0.9
     assert missed > 30
@@ -58,9 +53,7 @@ def test_a_threshold_never_passes_without_its_own_exact_limit_above_the_target()
     rng = np.random.default_rng(4)
     counts = rows(rng, 3000, 0.5)
     point = threshold_for(counts, 0.9)
-    assert point.threshold is not None
     assert point.rows == int(counts.n[counts.cell >= round(point.threshold * 10_000)].sum())
-    assert point.accuracy is not None
     exact = binomtest(round(point.accuracy * point.rows), point.rows, 0.9, alternative="greater").pvalue
     assert exact <= 0.025 / STARTS
 
@@ -96,11 +89,9 @@ def test_rows_without_the_label_are_not_looked_at_unless_the_score_is_confidence
 
 def test_a_perfect_order_is_the_oracle_s_and_a_blind_one_has_the_risk_of_all_rows() -> None:
     perfect = risk_coverage(counts_from_rows([0.9] * 8 + [0.6] * 2, [1] * 8 + [0] * 2))
-    assert perfect is not None
     assert perfect.aurc == pytest.approx(perfect.oracle_aurc, abs=1e-12)
     assert perfect.risk.tolist() == pytest.approx(perfect.oracle.tolist())
     blind = risk_coverage(counts_from_rows([0.9] * 10, [1] * 8 + [0] * 2))
-    assert blind is not None
     assert blind.aurc == pytest.approx(0.2)
 
 

@@ -68,9 +68,9 @@ def test_unequal_weights_leave_the_limit_that_clusters_raise_where_it_is() -> No
 
 def test_less_evidence_never_lowers_the_upper_limit_of_the_bootstrap_form() -> None:
     tables = [rows_of(np.ones(1), 6_000 / effective) for effective in (20.0, 10.0, 6.0, 3.0, 1.5)]
-    found = [each.high or 0.0 for each in ece_intervals(tables, [np.random.default_rng(1) for _ in tables])]
+    found = [each.high for each in ece_intervals(tables, [np.random.default_rng(1) for _ in tables])]
     assert found[0] > 0.2
-    assert found == sorted(found)
+    assert min(np.diff(found)) >= 0
 
 
 def test_an_empty_table_has_no_clusters() -> None:
@@ -92,8 +92,6 @@ def test_where_clusters_reach_across_all_bins_the_limit_lies_above_what_was_seen
     clustered = table(FLAT, SCORE, effect=400.0)
     alone = analytic_limits(stack([clustered]), 0.95)[2][0]
     found = ece_intervals([clustered], [np.random.default_rng(1)], form=form)[0]
-    assert found.plug_in is not None
-    assert found.high is not None
     assert alone < found.plug_in < found.high
 
 

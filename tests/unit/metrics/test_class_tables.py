@@ -11,15 +11,9 @@ from sklearn import metrics as sk
 
 from monitor.core.counts import ProbabilityRows
 from monitor.core.records import Subject
-from monitor.metrics.certainty import ClassTables, as_detail, class_tables, of_detail
+from monitor.metrics.certainty import as_detail, class_tables, of_detail
 from monitor.report.tables import tables_of_classes
 from tests.fakes.whole_rows import any_rows, as_plain_items, rows_of
-
-
-def tables_of(rows: ProbabilityRows) -> ClassTables:
-    found = class_tables(rows)
-    assert found is not None
-    return found
 
 
 @settings(max_examples=40)
@@ -27,7 +21,7 @@ def tables_of(rows: ProbabilityRows) -> ClassTables:
 def test_tables_and_classes_are_those_of_scikit_learn(rows: ProbabilityRows) -> None:
     label, score, weight = as_plain_items(rows)
     top = score.argmax(axis=1)  # of ties the first by name
-    found, k = tables_of(rows), np.arange(len(rows.labels))
+    found, k = class_tables(rows), np.arange(len(rows.labels))
     expected = sk.confusion_matrix(label, top, labels=k, sample_weight=weight)
     assert np.allclose(found.hard, expected)
     shares = sk.confusion_matrix(label, top, labels=k, sample_weight=weight, normalize="true")
@@ -47,7 +41,7 @@ def test_tables_and_classes_are_those_of_scikit_learn(rows: ProbabilityRows) -> 
 
 
 def test_of_one_class_alone_nothing_is_divided_by_nothing() -> None:
-    found = tables_of(rows_of([[0.7, 0.3]] * 3, [0, 0, 0], labels=["a", "b"]))
+    found = class_tables(rows_of([[0.7, 0.3]] * 3, [0, 0, 0], labels=["a", "b"]))
     assert found.hard.tolist() == [[3, 0], [0, 0]]
     assert np.isnan(found.shares[1]).all()
     assert [(one.precision, one.recall, one.support) for one in found.classes] == [(1.0, 1.0, 3.0), (None, None, 0.0)]
@@ -56,9 +50,8 @@ def test_of_one_class_alone_nothing_is_divided_by_nothing() -> None:
 
 
 def test_tables_come_back_from_the_history_as_they_were() -> None:
-    found = tables_of(rows_of([[0.7, 0.3], [0.2, 0.8]], [0, 0], [1.5, 2.0], labels=["a", "b"]))
+    found = class_tables(rows_of([[0.7, 0.3], [0.2, 0.8]], [0, 0], [1.5, 2.0], labels=["a", "b"]))
     kept = of_detail(json.loads(json.dumps(as_detail(found))))
-    assert kept is not None
     assert kept.labels == found.labels
     for name in ("hard", "soft", "certain", "uncertain", "shares"):
         assert np.array_equal(getattr(kept, name), getattr(found, name), equal_nan=True)

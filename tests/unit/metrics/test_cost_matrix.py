@@ -8,22 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from monitor.core.counts import ProbabilityRows, counts_from_rows
-from monitor.metrics.cost import CheapestFallback, cheapest_fallback, matrix_of
+from monitor.metrics.cost import cheapest_fallback, matrix_of
 from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, rows_of
-
-
-def found_for(rows: ProbabilityRows, costs: np.ndarray) -> CheapestFallback:
-    found = cheapest_fallback(rows, costs)
-    assert found is not None
-    return found
 
 
 @settings(max_examples=80)
 @given(rows=any_rows(soft=True), seed=st.integers(0, 1000))
 def test_no_threshold_and_no_fallback_costs_less(rows: ProbabilityRows, seed: int) -> None:
     costs = np.random.default_rng(seed).integers(0, 6, (3, 3)) * (1 - np.eye(3))
-    found = found_for(rows, costs)
+    found = cheapest_fallback(rows, costs)
     top, score = rows.probability.argmax(axis=1), rows.probability.max(axis=1)
 
     def cost_of(threshold: float, fallback: str) -> float:
@@ -52,7 +46,7 @@ def test_the_lecture_s_smallest_case_of_two_classes() -> None:
     score, truth = np.array([0.9, 0.8, 0.2, 0.1]), np.array([1, 0, 0, 1])
     rows = rows_of(np.column_stack((1 - score, score)), truth, labels=["no", "yes"])
     costs = matrix_of(rows.labels, {"yes": {"no": 5}, "no": {"yes": 1}})
-    found = found_for(rows, costs)
+    found = cheapest_fallback(rows, costs)
     assert found.expected == pytest.approx(1.5)
     assert found.expected == pytest.approx(point("expected_misclassification_cost", counts_from_rows(score, truth)))
     assert found.present == pytest.approx(1.5)
@@ -60,13 +54,13 @@ def test_the_lecture_s_smallest_case_of_two_classes() -> None:
 
 def test_items_without_a_score_take_the_other_decision() -> None:
     rows = rows_of([[np.nan, np.nan], [0.9, 0.1]], [1, 0], labels=["a", "b"])
-    found = found_for(rows, matrix_of(("a", "b"), {}))
+    found = cheapest_fallback(rows, matrix_of(("a", "b"), {}))
     assert (found.threshold, found.fallback, found.cost, found.acting) == (0.9, "b", 0.0, 0.5)
     assert found.present == 0.0, "of the item that has a score"
 
 
 def test_one_class_and_no_items() -> None:
-    alone = found_for(rows_of([[0.7], [0.8]], [0, 0], labels=["a"]), np.zeros((1, 1)))
+    alone = cheapest_fallback(rows_of([[0.7], [0.8]], [0, 0], labels=["a"]), np.zeros((1, 1)))
     assert (alone.cost, alone.threshold > 1) == (0.0, True)
     assert cheapest_fallback(rows_of(np.empty((0, 2)), np.empty((0, 2)), labels=["a", "b"]), np.zeros((2, 2))) is None
 

@@ -20,11 +20,10 @@ def many(n: int = 5000) -> Counts:
 
 def test_a_curve_is_shown_at_each_tenth_of_the_rows_with_its_whole_area() -> None:
     curve = risk_coverage_data(many())
-    assert curve is not None
     assert [point.coverage for point in curve.points] == pytest.approx([k / 10 for k in range(1, 11)], abs=0.002)
     for each in curve.points:
         rows = looked_at(many())
-        whole = rows.take(rows.cell >= round(10_000 * (each.threshold or 0.0)))
+        whole = rows.take(rows.cell >= round(10_000 * each.threshold))
         assert each.risk == pytest.approx(1 - whole.positives / whole.rows)
     assert curve.area == point("aurc", many())
 
@@ -36,11 +35,8 @@ def test_without_rows_there_is_no_curve() -> None:
 def test_the_marked_threshold_is_the_decision_in_force() -> None:
     counts = counts_from_rows([0.9, 0.7, 0.7, 0.4], [1, 1, 0, 0])
     curve = risk_coverage_data(counts, threshold=0.5)
-    assert curve is not None
-    assert curve.chosen is not None
     assert (curve.chosen.threshold, curve.chosen.coverage, curve.chosen.risk) == (0.7, 1.0, pytest.approx(1 / 3))
     unmarked = risk_coverage_data(counts)
-    assert unmarked is not None
     assert unmarked.chosen is None
 
 

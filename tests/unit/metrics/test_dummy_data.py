@@ -71,6 +71,4 @@ def test_it_promises_too_much_below_about_six_tenths_and_too_little_above(draws:
 def test_the_recall_of_the_routing_note_is_seventy_three_hundredths() -> None:
     # 30 found of 30 + 5 + 6 urgent tickets
     counts = counts_from_rows([0.9] * 30 + [0.1] * 11, [1] * 41)
-    recall = point("recall", counts)
-    assert recall is not None
-    assert f"{recall:.2f}" == "0.73"
+    assert f"{point('recall', counts):.2f}" == "0.73"

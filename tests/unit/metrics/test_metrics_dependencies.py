@@ -17,9 +17,7 @@ LABELS = ("invoice", "phishing", "spam")
 
 def label_dependencies(rows: ProbabilityRows, threshold: float = 0.5) -> Dependencies:
     """P(a | b) from the sums by pair that the warehouse takes, here of rows."""
-    columns: dict[str, list[object]] = {
-        name: [] for name in ("a", "b", "n", "true", "both_true", "predicted", "both_predicted")
-    }
+    columns = {name: [] for name in ("a", "b", "n", "true", "both_true", "predicted", "both_predicted")}
     scored, told = ~np.isnan(rows.probability), rows.probability >= threshold
     for a, first in enumerate(rows.labels):
         for b, second in enumerate(rows.labels):

@@ -35,7 +35,6 @@ def test_the_area_and_its_error_are_those_of_delong_over_all_pairs_of_rows(seed:
     score, truth = rows(seed)
     value, variance = delong_by_pairs(score, truth)
     found = moments("roc_auc", counts_from_rows(score, truth))
-    assert found is not None
     assert (found.value, found.se**2) == pytest.approx((value, variance), rel=1e-10)
 
 
@@ -60,7 +59,6 @@ def test_the_moments_of_a_mean_loss_are_those_of_the_rows(name: str) -> None:
     right = np.where(truth == 1, score, 1 - score)
     loss = (1 - right) ** 2 if name == "brier" else -np.log(right)
     found = moments(name, counts_from_rows(score, truth))
-    assert found is not None
     assert found.value == pytest.approx(loss.mean(), rel=1e-9)
     assert found.se == pytest.approx(stats.sem(loss), rel=1e-9)
     assert found.skew == pytest.approx(stats.skew(loss) / np.sqrt(300) * (299 / 300) ** 1.5, rel=1e-9)
@@ -73,12 +71,10 @@ def test_unequal_weights_widen_as_a_bootstrap_on_rows_says(name: str) -> None:
     score, weight = np.clip(score, 0.02, 0.98), rng.choice([1.0, 8.0], 600)
     counts = counts_from_rows(score, truth, weight=weight)
     found = moments(name, counts)
-    assert found is not None
     values = []
     for _ in range(300):
         index = rng.integers(0, 600, 600)
         resampled = moments(name, counts_from_rows(score[index], truth[index], weight=weight[index]))
-        assert resampled is not None
         values.append(resampled.value)
     assert found.se == pytest.approx(float(np.std(values)), rel=0.15)
 

@@ -74,13 +74,13 @@ BASELINE = Baseline(
 
 def behind(n: float, promised: float, kept: float, **more: Any) -> dict[str, Any]:
     """The part of a verdict's detail that every measured one has."""
-    told: dict[str, Any] = {"confidence": 0.95, "promised": promised, "kept": kept, "effective_rows": n}
+    told = {"confidence": 0.95, "promised": promised, "kept": kept, "effective_rows": n}
     return told | {"design_effect": 1.0, "asks": 1, "groups": [], "rows_needed": 500} | more
 
 
 def risen(**changes: Any) -> Comparison:
     """A week in which the ECE of billing is a good deal larger than in its baseline."""
-    known: dict[str, Any] = {
+    known = {
         "value": 0.061, "low": 0.049, "high": 0.075, "plug_in": 0.068, "baseline": 0.019, "change": 0.042,
         "change_low": 0.028, "change_high": 0.057, "p_value": 2.5e-5, "p_rate": 4e-5, "detectable": 0.018, "n": 2104,
         "windows": 1, "beyond": True, "adequate": True, "baseline_version": 3, "data_digest": "d",
@@ -91,7 +91,7 @@ def risen(**changes: Any) -> Comparison:
 
 def level(rule: Rule, **changes: Any) -> Comparison:
     """A measured value, held against a number."""
-    known: dict[str, Any] = {"n": 2104, "beyond": True, "adequate": True, "data_digest": "d", "baseline_version": 3}
+    known = {"n": 2104, "beyond": True, "adequate": True, "data_digest": "d", "baseline_version": 3}
     return Comparison(BILLING, DAY if rule.schedule == "daily" else WEEK, **(known | changes))
 
 
@@ -149,7 +149,7 @@ TWO = behind(
 NEWEST = {**TWO, "groups": [
     {"windows": 1, "n": 714, "value": value, "beyond": value > 0.08} for value in (0.117, 0.004)
 ]}  # fmt: skip
-ECE_DAYS: dict[str, Any] = {"value": 0.09, "low": 0.07, "high": 0.112, "plug_in": 0.094, "detectable": 0.03}
+ECE_DAYS = {"value": 0.09, "low": 0.07, "high": 0.112, "plug_in": 0.094, "detectable": 0.03}
 
 MINUS_ONE = Rejection(Why.SHARE, RejectionCause.TRUTH_MINUS_ONE, 149, 361, "outcome_out_of_range")
 
@@ -164,7 +164,7 @@ def accumulated(evidence: float, *, sure: bool) -> dict[str, Any]:
     }  # fmt: skip
 
 
-KNOWN: dict[str, Verdict] = {
+KNOWN = {
     "within_threshold": judged(
         RISE,
         risen(value=0.024, low=0.009, high=0.041, plug_in=0.033, change=0.005, change_low=-0.012, change_high=0.023,
@@ -442,7 +442,7 @@ SMALL = st.floats(1e-9, 1.0)
 @st.composite
 def evidences(draw: st.DrawFn) -> tuple[Rule, Comparison]:
     rule = draw(st.sampled_from(RULES))
-    problems: list[Reason | None] = [
+    problems = [
         Reason.NO_ROWS, Reason.IN_BASELINE, *UNREAD
     ]  # fmt: skip
     if rule.compares:

@@ -28,7 +28,6 @@ UNIT = Scale(0.0, 1.0)
 def test_a_drawn_trend_has_every_number_and_a_band_torn_where_windows_are_missing() -> None:
     _, _, report = history(Story("gap", missing=(12, 13)), 7, SPANS)
     trend = report.trend
-    assert trend is not None
     drawn = str(label_trend(trend, {}, (), SPANS[-1].end))
     told = re.findall(r"<circle[^>]*><title>([^<]*)</title>", drawn)
     assert told == [point_words(point) for point in trend.points if point.value is not None]
@@ -66,7 +65,6 @@ def test_events_have_their_names_above_the_trend_as_long_as_there_is_room_and_a_
 def test_a_trend_has_a_point_for_every_window_also_where_nothing_was_estimated() -> None:
     _, _, report = history(Story("gap", missing=(12, 13)), 7, SPANS)
     trend = report.trend
-    assert trend is not None
     assert [point.window for point in trend.points] == [window.name for window in SPANS]
     assert [k for k, value in enumerate(p.value for p in trend.points) if value is None] == [12, 13]
 
@@ -86,7 +84,6 @@ def test_an_increase_threshold_without_a_baseline_has_no_level_and_is_not_drawn(
 def test_a_breach_marks_its_window_only() -> None:
     _, verdicts, report = history(STORIES[1], 101, SPANS)
     trend = report.trend
-    assert trend is not None
     wanted = {v.window.name for v in verdicts if v.metric == "ece" and v.outcome == "breach"}
     assert wanted
     assert {point.window for point in trend.points if point.breach} == wanted

@@ -69,7 +69,7 @@ def judged(index: int) -> Evaluated:
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    path: Path = tmp_path_factory.mktemp("report") / "history.sqlite"
+    path = tmp_path_factory.mktemp("report") / "history.sqlite"
     with Store.from_url(f"sqlite:///{path}") as opened:
         opened.save_baselines(list(BASELINES.values()))
         for k, window in enumerate(SPANS):
@@ -110,8 +110,6 @@ def test_the_baseline_line_is_the_number_the_verdict_compared_with(store: Store)
     billing = data.subjects[2]
     verdict = next(v for v in billing.verdicts if v.rule == "ece-increase")
     trend = billing.trend
-    assert trend is not None
-    assert verdict.baseline is not None
     assert trend.baseline == verdict.baseline
     assert trend.limits["ece-increase"] == verdict.baseline + 0.02
 
@@ -119,7 +117,6 @@ def test_the_baseline_line_is_the_number_the_verdict_compared_with(store: Store)
 def test_the_reliability_diagram_is_on_the_edges_of_the_baseline(store: Store) -> None:
     report = collect_report(store, CONFIG, SPANS[-1], NOW).subjects[2]
     bins = bin_counts(WEEKS[5]["billing"], BASELINES["billing"].edges["all"]).filled()
-    assert report.reliability is not None
     assert [p.n for p in report.reliability.points] == bins.n.tolist()
     assert [p.rate for p in report.reliability.points] == bins.rate.tolist()
     assert sum(p.n for p in report.reliability.baseline) == BASELINES["billing"].counts.rows
@@ -128,7 +125,6 @@ def test_the_reliability_diagram_is_on_the_edges_of_the_baseline(store: Store) -
 def test_an_earlier_window_is_shown_as_it_was_without_what_came_later(store: Store) -> None:
     data = collect_report(store, CONFIG, SPANS[4], NOW)
     trend = data.subjects[2].trend
-    assert trend is not None
     assert trend.points[-1].window == "2026-W45"
     assert "breach" not in {verdict.outcome for verdict in data.verdicts}
 
@@ -149,7 +145,7 @@ def test_a_source_that_could_not_be_read_and_the_versions_are_noted(store: Store
 
 
 def test_a_window_nobody_evaluated_gives_an_empty_report_and_a_page(store: Store) -> None:
-    earlier: Window = before(SPANS[0], 1, UTC_ZONE)[0]
+    earlier = before(SPANS[0], 1, UTC_ZONE)[0]
     data = collect_report(store, CONFIG, earlier, NOW)
     assert data.subjects == ()
     assert "Nothing of this window is in the history." in html_report(data)
@@ -161,7 +157,6 @@ def test_every_label_has_its_trend_numbers_and_thresholds_from_what_is_stored(st
     assert data.target == 0.8
     for report in data.subjects:
         label, detail, trend = report.subject.label, report.detail, report.trend
-        assert trend is not None
         series = store.estimates(metric="ece", where="all", source="tickets", label=label, schedule="weekly")
         wanted = [e.interval.value for e in series if e.subject == report.subject]
         assert [p.value for p in trend.points] == wanted
@@ -182,8 +177,6 @@ def test_a_story_has_the_switch_of_now_in_the_newest_window_and_that_of_its_run_
         store.save_diagnoses(window, ["tickets"], [diagnosis], NOW)
     (now,) = collect_report(store, CONFIG, SPANS[-1], NOW).stories
     (then,) = collect_report(store, CONFIG, SPANS[-2], NOW).stories
-    assert now.switch is not None
     assert now.switch.state == "on"
-    assert then.switch is not None
     assert then.switch.words == "Automation is off: it was never turned on"  # it was turned on later
     assert (now.window, then.window) == ("2026-W46", "2026-W45")

@@ -96,7 +96,7 @@ def test_a_line_of_the_history_keeps_gaps_and_knows_its_last_value_and_how_far_i
     trend, last, change = line.split()[1:4]
     assert [place for place, bar in enumerate(trend) if bar == "·"] == [3]
     assert len(trend) == 26
-    first, newest = mine[0].interval.value or 0, mine[-1].interval.value or 0
+    first, newest = mine[0].interval.value, mine[-1].interval.value
     assert (last, change) == (words.number(newest), words.number(newest - first, sign=True))
 
 

@@ -47,6 +47,5 @@ def test_what_one_side_has_not_is_left_out_and_a_number_without_limits_is_never_
 def test_weeks_are_put_together_by_rows_and_the_interval_shrinks_as_it_does_for_independent_ones() -> None:
     weeks = [Measured(Interval(v, v - 0.1, v + 0.1, v), 100) for v in (0.4, 0.5, 0.6, 0.5)]
     found = mean_of([*weeks, Measured(Interval(None, None, None, None), 7)])
-    assert found is not None
     assert (found.interval.value, found.interval.low, found.rows) == pytest.approx((0.5, 0.45, 400))
     assert mean_of([]) is None
