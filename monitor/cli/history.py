@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import islice
 from pathlib import Path
@@ -17,10 +17,11 @@ from rich.console import Group
 from monitor.cli import common as cli
 from monitor.config.problems import closest
 from monitor.context import Monitor
-from monitor.core.records import SCHEDULES, SEVERITY_RANK, Estimate, Interval, Schedule, Subject, Verdict, Where, Window
+from monitor.core.records import SCHEDULES, SEVERITY_RANK, Estimate, Schedule, Subject, Verdict, Where, Window
 from monitor.core.windows import WindowError, first_day, nominal, run_command
 from monitor.core.wording import clean
 from monitor.history.errors import NotFound
+from monitor.history.values import plain
 from monitor.metrics.names import CONTRACT, metric_named
 from monitor.metrics.registry import METRICS
 from monitor.operations.further_tables import further_tables
@@ -28,7 +29,7 @@ from monitor.operations.missed import missed_windows
 from monitor.report.collect import collect_report
 from monitor.report.data import AS_A_WHOLE, ReportData, nothing_of, only
 from monitor.report.detail import TARGET_ACCURACY
-from monitor.report.document import plain, report_document
+from monitor.report.document import report_document
 from monitor.report.explanation import Explanation, document, explain, lines
 from monitor.report.export import history_csv, history_json, history_parquet
 from monitor.report.html import html_report
@@ -244,8 +245,7 @@ def _print_more(opened: Monitor, data: ReportData, window: Window, *, json_outpu
 
 
 def _row(row: Sequence[Cell]) -> list[object]:
-    names = [cell.label if isinstance(cell, Subject) else cell for cell in row]
-    return [asdict(cell) if isinstance(cell, Interval) else cell for cell in names]
+    return [cell.label if isinstance(cell, Subject) else cell for cell in row]
 
 
 def _explained(opened: Monitor, data: ReportData, source: str) -> ReportData:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from monitor.history.values import plain
+
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -32,8 +34,8 @@ class Table:
 
     @property
     def documents(self) -> list[dict[str, Any]]:
-        """Each row with its names, as JSON has it."""
-        return [dict(zip(self.head, row, strict=True)) for row in self.rows]
+        """Each row with its names, as JSON has it: times as ISO texts, numbers that are not finite as null."""
+        return [plain(dict(zip(self.head, row, strict=True))) for row in self.rows]
 
 
 def _at(record: Any, path: str) -> object:

@@ -13,24 +13,25 @@ import pandas as pd
 
 from monitor.core.records import Estimate
 from monitor.report.csv_table import Table, csv_text
-from monitor.report.document import plain
 
-_TYPES = {
-    "window": "string", "source": "string", "label": "string", "metric": "string", "where": "string",
-    "value": "float64", "plug_in": "float64", "low": "float64", "high": "float64", "n": "int64", "positives": "float64",
-    "start": "string", "end": "string",
+_COLUMNS = {
+    "window=window.name": "string", "source=subject.source": "string", "label=subject.label": "string",
+    "metric": "string", "where": "string", "value=interval.value": "float64", "plug_in=interval.plug_in": "float64",
+    "low=interval.low": "float64", "high=interval.high": "float64", "n": "int64", "positives": "float64",
+    "start=window.start": "string", "end=window.end": "string",
 }  # fmt: skip
+"""The columns, and their types in Parquet."""
+_TYPES = {column.partition("=")[0]: kind for column, kind in _COLUMNS.items()}
 
 
 def history_records(estimates: Iterable[Estimate]) -> list[dict[str, Any]]:
     """One dictionary for each estimate, in the given order; a null label means the source as a whole."""
-    found = _table(estimates)
-    return [dict(zip(found.head, row, strict=True)) for row in found.rows]
+    return Table.of(estimates, *_COLUMNS).documents
 
 
 def history_csv(estimates: Iterable[Estimate]) -> str:
     """CSV with a header; numbers in full precision, an empty field for null."""
-    return csv_text(_table(estimates))
+    return csv_text(Table.of(history_records(estimates), *_TYPES))
 
 
 def history_json(estimates: Iterable[Estimate]) -> str:
@@ -45,13 +46,3 @@ def history_parquet(estimates: Iterable[Estimate]) -> bytes:
         frame = pd.DataFrame(history_records(estimates), columns=list(_TYPES)).astype(_TYPES)  # typed without rows, too
         connection.from_df(frame).write_parquet(str(path))
         return path.read_bytes()
-
-
-def _table(estimates: Iterable[Estimate]) -> Table:
-    """A row for each estimate, in the given order; no label means the source as a whole."""
-    found = Table.of(
-        estimates, "window=window.name", "source=subject.source", "label=subject.label", "metric", "where",
-        "value=interval.value", "plug_in=interval.plug_in", "low=interval.low", "high=interval.high", "n", "positives",
-        "start=window.start", "end=window.end",
-    )  # fmt: skip
-    return Table(found.head, plain(found.rows))
