@@ -27,8 +27,7 @@ from monitor.metrics.registry import METRICS
 from monitor.operations.further_tables import further_tables
 from monitor.operations.missed import missed_windows
 from monitor.report.collect import collect_report
-from monitor.report.data import AS_A_WHOLE, ReportData, nothing_of, only
-from monitor.report.detail import TARGET_ACCURACY
+from monitor.report.data import AS_A_WHOLE, TARGET_ACCURACY, ReportData, nothing_of, only
 from monitor.report.document import report_document
 from monitor.report.explanation import Explanation, document, explain, lines
 from monitor.report.export import history_csv, history_json, history_parquet

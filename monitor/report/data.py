@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Literal
 from zoneinfo import ZoneInfo
 
+from monitor.config.model import EvaluationConfig
+from monitor.core.counts import BinCounts, Counts, bin_counts, equal_width_edges
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.maturity import Maturity
-from monitor.core.records import Interval, RejectedRows, ShiftResult, Subject, Verdict, Where, Window
+from monitor.core.records import (
+    WHERES,
+    Estimate,
+    Interval,
+    RejectedRows,
+    ShiftResult,
+    Subject,
+    Verdict,
+    Where,
+    Window,
+)
 from monitor.core.wording import clean
+from monitor.evaluation.estimates import generator
 from monitor.evaluation.shift.findings import ShiftFinding
+from monitor.inference.selective import OperatingPoint, threshold_for
+from monitor.metrics.certainty import KEPT_IN, ClassTables, of_detail
+from monitor.metrics.registry import METRICS
+from monitor.recalibration.gain import Gain, gains_on_unseen
+from monitor.recalibration.score_map import Method
 from monitor.report import words
-from monitor.report.detail import TARGET_ACCURACY, Detail
+from monitor.report.figures.boxes import FiveNumbers, score_boxes
+from monitor.report.figures.curves import Curve, risk_coverage_data
 from monitor.report.figures.reliability import Reliability
 from monitor.report.figures.trend import Trend
 from monitor.story.label import LabelStory
 
+TARGET_ACCURACY = 0.95
+"""The share of automated items that must be right, unless a caller sets another."""
+TENTHS = 10
+_ORDER = {name: place for place, name in enumerate(METRICS)}
 NOTHING = "Nothing of this window is in the history"
 AS_A_WHOLE = "*"
 """In place of a label's name: the source as a whole."""
@@ -59,17 +84,24 @@ class SegmentLine:
     correlation: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SubjectReport:
-    """Everything about one subject: its story, a trend that ends with the report's window, its verdicts and its bins.
+    """Everything about one subject in one window: its story, a trend that ends with the window, its verdicts and bins.
 
-    ``story`` is None where no rule judged it. ``trend`` is of the metric that the story is about, else of the ECE.
-    ``maturity`` is how many items have their truth, where the source counts those without one. Not ``accepted``: so
-    many of its rows were rejected that the rest say nothing.
+    ``given`` are its estimates, ``counts`` its rows (None where the history keeps none, or has none). ``target`` is the
+    accuracy that the threshold must be shown to reach, 0 < target < 1 (else ValueError). What needs the counts is
+    computed when it is shown, and is None or empty without them. ``story`` is None where no rule judged it. ``trend``
+    is of the metric that the story is about, else of the ECE. ``maturity`` is how many items have their truth, where
+    the source counts those without one. Not ``accepted``: so many of its rows were rejected that the rest say nothing.
     """
 
     subject: Subject
-    detail: Detail
+    window: Window
+    given: Iterable[Estimate]
+    counts: Counts | None
+    evaluation: EvaluationConfig
+    automate_at: float
+    target: float
     story: LabelStory | None = None
     trend: Trend | None = None
     verdicts: tuple[Verdict, ...] = ()
@@ -80,10 +112,8 @@ class SubjectReport:
 
     @property
     def rows(self) -> int:
-        """How many rows with a truth the report's window has."""
-        return max(
-            (e.n for e in self.detail.estimates if e.where == "all" and not e.detail.get("before_truth")), default=0
-        )
+        """How many rows with a truth the window has."""
+        return max((e.n for e in self.estimates if e.where == "all" and not e.detail.get("before_truth")), default=0)
 
     @property
     def level(self) -> Level:
@@ -93,9 +123,59 @@ class SubjectReport:
         return level(self.value("ece"), self.value("roc_auc"), self.value("mce"))
 
     def value(self, metric: str, where: Where = "all") -> float | None:
-        """The debiased value of one metric in the report's window, or None."""
-        interval = self.detail.interval(metric, where)
+        """The debiased value of one metric, or None."""
+        interval = self.interval(metric, where)
         return None if interval is None else interval.value
+
+    @cached_property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """All metrics in the order of the registry."""
+
+        def place(e: Estimate) -> tuple[int, str, int]:
+            return _ORDER.get(e.metric, len(_ORDER)), e.metric, WHERES.index(e.where)
+
+        return tuple(sorted(self.given, key=place))
+
+    def interval(self, metric: str, where: Where = "all") -> Interval | None:
+        """One metric over one population with its limits, or None."""
+        return next((e.interval for e in self.estimates if (e.metric, e.where) == (metric, where)), None)
+
+    @cached_property
+    def gains(self) -> dict[Method, Gain]:
+        """What each way of recalibrating would bring to a label in a week: a day has too few rows."""
+        if self.counts is None or self.subject.label is None or self.window.schedule != "weekly":
+            return {}
+        rng = generator(self.evaluation.seed, self.subject, "recalibration", self.window.name)
+        found = gains_on_unseen([self.counts], rng, self.evaluation)
+        return {method: gain for method, gain in found.items() if gain.after is not None}
+
+    @cached_property
+    def operating(self) -> OperatingPoint | None:
+        """The threshold for the target accuracy."""
+        if self.counts is None:
+            return None
+        return threshold_for(self.counts, self.target, confidence=self.evaluation.confidence)
+
+    @property
+    def risk_coverage(self) -> Curve | None:
+        """The curve, with the point of that threshold."""
+        threshold = None if self.operating is None else self.operating.threshold
+        return None if self.counts is None else risk_coverage_data(self.counts, threshold)
+
+    @property
+    def boxes(self) -> Mapping[str, FiveNumbers]:
+        """The scores of right and of wrong decisions."""
+        return {} if self.counts is None else score_boxes(self.counts)
+
+    @property
+    def tenths(self) -> BinCounts | None:
+        """The rows by tenths of the scores."""
+        return None if self.counts is None else bin_counts(self.counts, equal_width_edges(TENTHS))
+
+    @property
+    def classes(self) -> ClassTables | None:
+        """The K x K tables of a multiclass source."""
+        return next((of_detail(e.detail) for e in self.estimates if e.metric == KEPT_IN), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,22 +35,22 @@ def report_document(data: ReportData, estimates: Iterable[Estimate]) -> dict[str
 
 def label_document(report: SubjectReport) -> dict[str, Any]:
     """All about one label; ``label`` null is the source as a whole."""
-    story, detail, point = report.story, report.detail, report.detail.operating
+    story, point = report.story, report.operating
     switch = None if story is None else story.switch
     judged = {} if story is None else label_row(story.diagnosis, None if switch is None else switch.state)
     about = {"source": report.subject.source, "label": report.subject.label, "rows": report.rows, "light": report.level}
     parts = {
         "segments": report.segments,
         "reliability": () if report.reliability is None else report.reliability.points,
-        "automate_at": detail.automate_at,
+        "automate_at": report.automate_at,
         "threshold": point and asdict(point) | {"to_people": point.to_people},
-        "risk_coverage": detail.risk_coverage,
-        "scores": {name: detail.boxes.get(name) for name in ("right", "wrong")},
+        "risk_coverage": report.risk_coverage,
+        "scores": {name: report.boxes.get(name) for name in ("right", "wrong")},
         "recalibration": {
             method: {"before": gain.before.plain(), "after": gain.after and gain.after.plain()}
-            for method, gain in detail.gains.items()
+            for method, gain in report.gains.items()
         },
-        "classes": detail.classes and classes_document(detail.classes),
+        "classes": report.classes and classes_document(report.classes),
     }
     known = {} if report.maturity is None else {"maturity": maturity_row(report.maturity)}
     return about | judged | parts | known

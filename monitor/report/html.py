@@ -55,7 +55,7 @@ def _section(report: SubjectReport, data: ReportData) -> dict[str, Any]:
     if (bins := report.reliability) is not None and bins.points:
         names = data.window.name, "baseline" if bins.baseline else ""
         figures.append(("Reliability", reliability_svg(bins, names), ""))
-    return {"report": report, "lines": lines, "figures": figures, "tables": of_one(report, data.target)}
+    return {"report": report, "lines": lines, "figures": figures, "tables": of_one(report)}
 
 
 def threshold_note(trend: Trend) -> str:

@@ -17,8 +17,7 @@ from monitor.metrics.registry import METRICS, range_of
 from monitor.recalibration.gain import choose
 from monitor.recalibration.score_map import METHODS
 from monitor.report import words
-from monitor.report.data import ReportData, SubjectReport
-from monitor.report.detail import TENTHS, Detail
+from monitor.report.data import TENTHS, ReportData, SubjectReport
 from monitor.report.expected import SHOWN
 from monitor.report.figures.boxes import WIDTH, box_text
 from monitor.report.figures.reliability import ReliabilityPoint
@@ -56,13 +55,13 @@ def of_all(data: ReportData) -> tuple[Element, ...]:
     return tuple(element for element in made if element.rows)
 
 
-def of_one(report: SubjectReport, target: float) -> tuple[Element, ...]:
+def of_one(report: SubjectReport) -> tuple[Element, ...]:
     """The tables of one label alone, its evidence; empty ones are left out."""
-    detail, points = report.detail, () if report.reliability is None else report.reliability.points
+    points = () if report.reliability is None else report.reliability.points
     made = (
-        verdicts(report), metrics(detail.estimates), bins(points), risk_coverage(detail), threshold(detail, target),
-        recalibration(detail), boxes(detail), segments(report),
-        *tables_of_classes(report.subject.source, detail.classes),
+        verdicts(report), metrics(report.estimates), bins(points), risk_coverage(report), threshold(report),
+        recalibration(report), boxes(report), segments(report),
+        *tables_of_classes(report.subject.source, report.classes),
     )  # fmt: skip
     return tuple(element for element in made if element.rows)
 
@@ -72,7 +71,7 @@ def estimates(data: ReportData) -> Element:
     shown = [key for key in ESTIMATES if any(report.value(*key) is not None for report in data.subjects)]
 
     def cell(report: SubjectReport, metric: str, where: Where) -> Cell:
-        interval = report.detail.interval(metric, where)
+        interval = report.interval(metric, where)
         return words.number(report.value(metric, where)) if interval is None or metric == "roc_auc" else interval
 
     rows: list[tuple[Cell, ...]] = [
@@ -119,12 +118,11 @@ def before_truth(data: ReportData) -> Element:
     """The waiting rows of each label, and what is expected of them."""
     rows: list[tuple[Cell, ...]] = []
     for report in data.by_attention:
-        detail = report.detail
-        first = next((e for e in detail.estimates if (e.metric, e.where) == ("expected_accuracy", "all")), None)
+        first = next((e for e in report.estimates if (e.metric, e.where) == ("expected_accuracy", "all")), None)
         if first is not None:
             known = first.detail.get("known")
             counts = f"{first.n:,}", "–" if known is None else f"{known:,}"
-            rows.append((report.subject, *counts, *(detail.interval(*key) or "–" for key in SHOWN)))
+            rows.append((report.subject, *counts, *(report.interval(*key) or "–" for key in SHOWN)))
     head = ("label", "waiting", "known", *(f"expected {name}" for name in SHOWN.values()))
     note = (
         "Estimates, not measurements: what the baseline's calibration map says of the rows that were predicted in this "
@@ -145,16 +143,16 @@ def segments(report: SubjectReport) -> Element:
     return Element("By segment", head, tuple(rows), "lrllr", note)
 
 
-def threshold(detail: Detail, target: float) -> Element:
+def threshold(report: SubjectReport) -> Element:
     """The score from which the target accuracy is reached, and the share of rows that is left to people."""
-    point = detail.operating
-    rows = () if point is None else ((*_threshold(point), f"{detail.automate_at:.2f}"),)
+    point = report.operating
+    rows = () if point is None else ((*_threshold(point), f"{report.automate_at:.2f}"),)
     note = (
         "The lowest score from which at least that accuracy is shown, with limits that hold although it was chosen on "
         "these rows; people: what would be left to them; now: automate_at."
     )
     head = ("threshold", "acts alone", "people", "accuracy", "now")
-    return Element(f"Threshold for {words.share(target)} accuracy", head, rows, "rrrrr", note)
+    return Element(f"Threshold for {words.share(report.target)} accuracy", head, rows, "rrrrr", note)
 
 
 def _threshold(point: OperatingPoint) -> tuple[str, str, str, str]:
@@ -165,25 +163,25 @@ def _threshold(point: OperatingPoint) -> tuple[str, str, str, str]:
     return f"{point.threshold:.4f}", coverage, words.share(point.to_people), accuracy
 
 
-def recalibration(detail: Detail) -> Element:
+def recalibration(report: SubjectReport) -> Element:
     """The ECE now, and after each map on rows that it was not fitted on; marks the chosen method, or why none is."""
-    if not detail.gains:
+    if not report.gains:
         return Element("", (), ())
-    choice, before = choose(detail.gains), next(iter(detail.gains.values())).before.ece
+    choice, before = choose(report.gains), next(iter(report.gains.values())).before.ece
     why = "no gain is shown" if choice.reason == "none_helps" else choice.reason.replace("_", " ")
     rows: list[tuple[Cell, ...]] = [("as it is", before, "" if choice.method is not None else why)]
     for method in METHODS:
-        gain = detail.gains.get(method)
+        gain = report.gains.get(method)
         if gain is not None and gain.after is not None:
             rows.append((method, gain.after.ece, "chosen" if method == choice.method else ""))
     note = "Of this window alone, on rows that no map had seen; a next step is of several: calmon docs recalibration"
     return Element("Recalibration, before and after", ("method", "ECE", ""), tuple(rows), "lll", note)
 
 
-def boxes(detail: Detail) -> Element:
+def boxes(report: SubjectReport) -> Element:
     """The scores of right and of wrong decisions: five numbers each, and the box between 0 and 1."""
     rows = []
-    for name, box in detail.boxes.items():
+    for name, box in report.boxes.items():
         scores = " ".join(f"{score:.2f}" for score in box.scores)
         rows.append((name, f"{box.weight:,.0f}", scores, box_text(box)))
     note = "Least score, quartiles, largest: of what was predicted, or of all where the score is confidence in the "
@@ -195,7 +193,7 @@ def boxes(detail: Detail) -> Element:
 def ranges(data: ReportData) -> Element:
     """The label x bin matrix over tenths of the scores, the same for every label, so that columns can be compared."""
     rows: list[tuple[Cell, ...]] = [
-        (report.subject, *_gaps(report.detail.tenths)) for report in data.by_attention if report.detail.tenths
+        (report.subject, *_gaps(report.tenths)) for report in data.by_attention if report.tenths
     ]
     head = ("label", *(f"to {k / TENTHS:.1f}" for k in range(1, TENTHS + 1)))
     note = (
@@ -238,9 +236,9 @@ def bins(points: Iterable[ReliabilityPoint]) -> Element:
     return Element("Reliability", head, tuple(rows), "lrrrrr")
 
 
-def risk_coverage(detail: Detail) -> Element:
+def risk_coverage(report: SubjectReport) -> Element:
     """The share of wrong items among those that act alone, by the share that acts alone."""
-    curve = detail.risk_coverage
+    curve = report.risk_coverage
     if curve is None:
         return Element("", (), ())
     rows = []

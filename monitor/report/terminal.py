@@ -122,7 +122,7 @@ def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
         shown += [Text(f"{data.nothing}."), Text(f"next: {run_command(data.window.schedule, data.window.name)}")]
     shown += [part for element in of_all(data) for part in element_view(element)]
     for report in data.by_attention if full else ():
-        tables = [part for element in of_one(report, data.target) for part in element_view(element)]
+        tables = [part for element in of_one(report) for part in element_view(element)]
         shown += [Text(f"\n{clean(report.subject.name)}", style="bold"), *tables] if tables else []
     shown += map(Text, words.rejected_words(data.quality))
     if shifts := shift_sentence(data.shifts, data.shifted):

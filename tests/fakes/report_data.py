@@ -27,7 +27,6 @@ from monitor.core.records import (
 from monitor.core.windows import span, week
 from monitor.history.evaluations import GridNumber
 from monitor.report.data import ReportData, ReportNote, SubjectReport
-from monitor.report.detail import Detail
 from monitor.report.figures.reliability import reliability_data
 from monitor.report.figures.trend import trend_data
 from monitor.story.label import LabelStory, label_story
@@ -166,7 +165,12 @@ def history(story: Story, seed: int, weeks: Sequence[Window]) -> tuple[list[Esti
     current = tuple(v for v in verdicts if v.window == now)
     report = SubjectReport(
         subject,
-        Detail(subject, now, [e for e in estimates if e.window == now], by_week[now], EvaluationConfig(), 0.8, 0.95),
+        now,
+        [e for e in estimates if e.window == now],
+        by_week[now],
+        EvaluationConfig(),
+        0.8,
+        0.95,
         told(story.label, current, now),
         trend_data(
             "ece", "all", numbers_of(estimates), verdicts, windows=weeks, baseline=base["ece", "all"], rules=RULES

@@ -156,19 +156,19 @@ def test_every_label_has_its_trend_numbers_and_thresholds_from_what_is_stored(st
     assert [r.subject.label for r in data.subjects] == [None, "account", "billing"]
     assert data.target == 0.8
     for report in data.subjects:
-        label, detail, trend = report.subject.label, report.detail, report.trend
+        label, trend = report.subject.label, report.trend
         series = store.estimates(metric="ece", where="all", source="tickets", label=label, schedule="weekly")
         wanted = [e.interval.value for e in series if e.subject == report.subject]
         assert [p.value for p in trend.points] == wanted
         assert {p.window for p in trend.points if p.breach} == ({"2026-W46"} if label == "billing" else set())
         stored = store.estimates(source="tickets", label=label, window_start=SPANS[-1].start)
-        assert {(e.metric, e.where, e.interval) for e in detail.estimates} == {
+        assert {(e.metric, e.where, e.interval) for e in report.estimates} == {
             (e.metric, e.where, e.interval)
             for e in stored
             if e.subject == report.subject and not e.metric.startswith("recalibrated_")
         }
-        assert detail.operating == threshold_for(WEEKS[5][label], 0.8)
-        assert detail.automate_at == 0.8
+        assert report.operating == threshold_for(WEEKS[5][label], 0.8)
+        assert report.automate_at == 0.8
 
 
 def test_a_story_has_the_switch_of_now_in_the_newest_window_and_that_of_its_run_in_a_past_one(store: Store) -> None:
