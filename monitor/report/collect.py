@@ -211,7 +211,7 @@ class _Material:
             yield f"{reading.source}, model versions in this window: {rows}."
 
     def _read_again(self, source: str) -> Iterable[str]:
-        """That rows which came late changed the numbers after the verdicts, where those on this window alone show it."""
+        """That rows which came late changed numbers after the verdicts, where those on this window alone show it."""
         changed = [
             (abs(estimate.n - verdict.n), subject.name, verdict.n, estimate.n, ROW[verdict.where])
             for subject in self.verdicts

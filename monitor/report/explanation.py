@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from monitor.automation.evidence import segments_off
 from monitor.automation.switch import kept_words
@@ -42,12 +42,15 @@ from monitor.core.wording import (
 from monitor.metrics.names import ACCUMULATES
 from monitor.metrics.registry import METRICS
 from monitor.metrics.selective import OF_AUTOMATED
+from monitor.report.csv_table import Table
 from monitor.report.run_document import verdict_row
 from monitor.report.words import labels_words
 
 TESTS: tuple[str, ...] = get_args(TestName)
 ROW: Mapping[Where, str] = {"all": "row", "predicted": "predicted row", "automated": "automated row"}
 _LEAST = 1e-15
+Passed: TypeAlias = bool | None
+"""Whether a check passed; None for a mere fact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ class Check:
 
     name: str
     question: str
-    passed: bool | None
+    passed: Passed
     answer: str
 
     @property
@@ -89,15 +92,23 @@ def explain(
     its window's reading noted.
     """
     stored = [*((name, None) for name in _FACTS), *verdict.detail.get("checks", ())]
-    made = (_check(verdict, baseline, name, passed) for name, passed in stored)
-    checks = tuple(check for check in made if check.answer)
+    checks = []
+    for name, passed in stored:
+        question, answer_of = {**_FACTS, **_CHECKS}[name]
+        answer = answer_of(verdict, passed)
+        if name == "baseline" and baseline is not None:
+            span = " to ".join(dict.fromkeys((baseline.first_window, baseline.last_window)))
+            answer += f" ({span}, {count_of(baseline.counts.rows, 'row')}, pinned by {clean(baseline.pinned_by)})"
+        checks += [Check(name, question, passed, answer)] if answer else []
     notes = list(labels_words(verdict.subject.source, quality))
     if newer is not None:
         notes.insert(0, f"this window has been judged again since, on other rows or rules: see {newer}.")
     if verdict.rules_revision != revision:
         was = f"alerts.yaml has changed since this verdict (revision {verdict.rules_revision} then, {revision} now)."
         notes.insert(0, f"{was} What follows is what was stored with it, and says nothing about the rules of today.")
-    return Explanation(verdict, _sentence(verdict, [c for c in checks if c.passed is not None]), tuple(notes), checks)
+    return Explanation(
+        verdict, _sentence(verdict, [c for c in checks if c.passed is not None]), tuple(notes), tuple(checks)
+    )
 
 
 def lines(explanation: Explanation, *, short: bool = False) -> Iterator[str]:
@@ -123,9 +134,7 @@ def lines(explanation: Explanation, *, short: bool = False) -> Iterator[str]:
 def document(explanation: Explanation) -> dict[str, Any]:
     """The same as data: the verdict's row with ``sentence``, ``notes``, ``checks`` and the numbers behind them."""
     verdict = explanation.verdict
-    checks = [
-        {"check": c.name, "question": c.question, "passed": c.passed, "answer": c.answer} for c in explanation.checks
-    ]
+    checks = Table.of(explanation.checks, "check=name", "question", "passed", "answer").documents
     told = {"sentence": explanation.sentence, "notes": list(explanation.notes), "checks": checks}
     more = {name: getattr(verdict, name) for name in ("low", "high", "plug_in", "baseline_version")}
     numbers = more | {name: value for name, value in verdict.detail.items() if name != "checks"}
@@ -236,7 +245,7 @@ def _measured(verdict: Verdict) -> float | None:
     return judged.change if direction else judged.value
 
 
-def _than(verdict: Verdict, *, passed: bool | None) -> str:
+def _than(verdict: Verdict, *, passed: Passed) -> str:
     which = "less" if _condition(verdict) == "below" else "more"
     return f"{'' if passed else 'not '}{which} than {number(verdict.threshold)}"
 
@@ -254,7 +263,7 @@ _OF_TRUTHS = {
 }
 
 
-def _rule(verdict: Verdict, passed: bool | None) -> str:
+def _rule(verdict: Verdict, passed: Passed) -> str:
     detail, limit, name = verdict.detail, number(verdict.threshold), title(verdict.metric)
     then = f"that of {reference(verdict)}" if "reference" in detail else "the baseline's"
     direction, lasting = _direction(verdict), _is_accumulated(verdict)
@@ -278,7 +287,7 @@ def _rule(verdict: Verdict, passed: bool | None) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _subject(verdict: Verdict, passed: bool | None) -> str:
+def _subject(verdict: Verdict, passed: Passed) -> str:
     window, rows = verdict.window, _ROWS["automated" if verdict.metric in OF_AUTOMATED else verdict.where]
     rank = METRICS[verdict.metric].rank if verdict.metric in METRICS else None
     if rank is not None:
@@ -291,7 +300,7 @@ def _subject(verdict: Verdict, passed: bool | None) -> str:
     return answer
 
 
-def _windows(verdict: Verdict, passed: bool | None) -> str:
+def _windows(verdict: Verdict, passed: Passed) -> str:
     """Why several windows were put together, or why not."""
     detail, answers, asks = verdict.detail, [], verdict.detail.get("asks", 1)
     if verdict.windows > 1:
@@ -326,7 +335,7 @@ def _windows(verdict: Verdict, passed: bool | None) -> str:
     return "; ".join(answers)
 
 
-def _truth_error(verdict: Verdict, passed: bool | None) -> str:
+def _truth_error(verdict: Verdict, passed: Passed) -> str:
     """Only where the source states how many truths are wrong: what they alone can make, and what is left."""
     facts = verdict.detail.get("truth_error")
     if facts is None:
@@ -346,7 +355,7 @@ def _since_words(verdict: Verdict) -> str:
     return f"the rule is about lasting evidence, and nothing was suspected since {since}"
 
 
-def _segments(verdict: Verdict, passed: bool | None) -> str:
+def _segments(verdict: Verdict, passed: Passed) -> str:
     """For a rule on segments: which one the numbers are about, how many were judged, which are named."""
     detail = verdict.detail
     segment = detail.get("segment")
@@ -362,7 +371,7 @@ def _segments(verdict: Verdict, passed: bool | None) -> str:
     return "; ".join([*parts, f"named: {', '.join(named)}"] if named else parts)
 
 
-def _week_effect(verdict: Verdict, passed: bool | None) -> str:
+def _week_effect(verdict: Verdict, passed: Passed) -> str:
     """For a change, where weeks differ: by how much they do so more than their rows explain."""
     effect = verdict.detail.get("week_effect")
     if effect is None:
@@ -377,7 +386,7 @@ def _week_effect(verdict: Verdict, passed: bool | None) -> str:
 # --- what is asked before anything is measured
 
 
-def _readable(verdict: Verdict, passed: bool | None) -> str:
+def _readable(verdict: Verdict, passed: Passed) -> str:
     failures = {
         Reason.RELATION_ERROR: "the relation of the source is not what alerts.yaml says",
         Reason.WAREHOUSE_FAILED: "the warehouse did not answer",
@@ -386,16 +395,16 @@ def _readable(verdict: Verdict, passed: bool | None) -> str:
     return failures.get(verdict.reason, f"{clean(verdict.subject.source)} was read for {verdict.window.name}")
 
 
-def _accepted(verdict: Verdict, passed: bool | None) -> str:
+def _accepted(verdict: Verdict, passed: Passed) -> str:
     facts = fact(from_detail(verdict.detail["rejected"]))
     return f"what is left of {verdict.window.name} says nothing about the rest: {facts}"
 
 
-def _mature(verdict: Verdict, passed: bool | None) -> str:
+def _mature(verdict: Verdict, passed: Passed) -> str:
     return waits_for(verdict.detail["maturity"])
 
 
-def _rows(verdict: Verdict, passed: bool | None) -> str:
+def _rows(verdict: Verdict, passed: Passed) -> str:
     kind, detail = ROW[verdict.where], verdict.detail
     if not passed and detail.get("before_truth"):
         return "no item of this window waits for its outcome"
@@ -431,14 +440,14 @@ def _worth(verdict: Verdict) -> str:
     return f" (worth {worth}: {'; '.join(causes)})"
 
 
-def _outside_baseline(verdict: Verdict, passed: bool | None) -> str:
+def _outside_baseline(verdict: Verdict, passed: Passed) -> str:
     answer = "it lies outside" if verdict.baseline_version is not None else "no pinned baseline is used"
     if not passed:
         answer = f"{verdict.window.name} is part of what the baseline was made from"
     return answer
 
 
-def _baseline(verdict: Verdict, passed: bool | None) -> str:
+def _baseline(verdict: Verdict, passed: Passed) -> str:
     weeks, version = verdict.detail.get("reference"), verdict.baseline_version
     if weeks is not None:
         span = " to ".join(dict.fromkeys((weeks["first"], weeks["last"]))) if passed else ""
@@ -453,11 +462,11 @@ def _baseline(verdict: Verdict, passed: bool | None) -> str:
     return answer
 
 
-def _same_settings(verdict: Verdict, passed: bool | None) -> str:
+def _same_settings(verdict: Verdict, passed: Passed) -> str:
     return f"the baseline was pinned under other settings ({changed_settings(verdict)})"
 
 
-def _comparable(verdict: Verdict, passed: bool | None) -> str:
+def _comparable(verdict: Verdict, passed: Passed) -> str:
     moved, held = verdict.detail.get("moved_share"), verdict.detail.get("comparable")
     answer = f"window and {reference(verdict).removeprefix('the ')} were looked at through the same bins"
     if verdict.detail.get("rebinned"):
@@ -471,7 +480,7 @@ def _comparable(verdict: Verdict, passed: bool | None) -> str:
     return answer
 
 
-def _test_result(verdict: Verdict, passed: bool | None) -> str:
+def _test_result(verdict: Verdict, passed: Passed) -> str:
     seen = f"{title(verdict.metric)} {number(verdict.value)}"
     return seen if passed else f"{title(verdict.metric)} has no value for {count_of(verdict.n, 'row')}"
 
@@ -479,7 +488,7 @@ def _test_result(verdict: Verdict, passed: bool | None) -> str:
 # --- what decides
 
 
-def _beyond(verdict: Verdict, passed: bool | None) -> str:
+def _beyond(verdict: Verdict, passed: Passed) -> str:
     judged, direction = as_judged(verdict), _direction(verdict)
     than, then = _than(verdict, passed=passed), reference(verdict)
     if _measured(verdict) is None:
@@ -514,23 +523,20 @@ def _not_ruled_out(verdict: Verdict) -> str:
     return f"; its interval still reaches to {number(limit)}, so that it is beyond is not ruled out"
 
 
-def _of_windows(group: Mapping[str, Any]) -> str:
-    return f" in {count_of(group['windows'], 'window')}"
-
-
-def _every_window(verdict: Verdict, passed: bool | None) -> str:
+def _every_window(verdict: Verdict, passed: Passed) -> str:
     asks, groups = verdict.detail.get("asks", 1), verdict.detail.get("groups", [])
     several = any(group["windows"] > 1 for group in groups)
     values = [
-        f"{number(group['value'])} (n = {group['n']:,}{_of_windows(group) * several}"
-        f"{', too few to say' * bool(group.get('too_few'))})"
+        f"{number(group['value'])} (n = {group['n']:,}"
+        + f" in {count_of(group['windows'], 'window')}" * several
+        + f"{', too few to say' * bool(group.get('too_few'))})"
         for group in groups
     ]
     few = f"there are only {len(groups)} of them; " if len(groups) < asks else ""
     return f"{few}newest first: {', '.join(values) or 'not stored'}"
 
 
-def _sure(verdict: Verdict, passed: bool | None) -> str:
+def _sure(verdict: Verdict, passed: Passed) -> str:
     detail, p_value, adjusted = verdict.detail, verdict.p_value, verdict.p_adjusted
     if verdict.metric == "psi":
         return f"PSI has no p-value; what counts is whether there are enough rows, and {_rows_words(verdict)}"
@@ -565,7 +571,7 @@ def _chance(verdict: Verdict) -> str:
     return f"{if_so}, as {'little or less' if is_floor else 'much or more'} would be seen with"
 
 
-def _enough_evidence(verdict: Verdict, passed: bool | None) -> str:
+def _enough_evidence(verdict: Verdict, passed: Passed) -> str:
     detail, labels = verdict.detail, verdict.detail["labels"]
     against = f"{size(detail['needed'])} or more" if passed else f"less than {size(detail['needed'])}"
     gives = "the label judged gives" if labels == 1 else f"the {labels} labels judged together give"
@@ -576,7 +582,7 @@ def _enough_evidence(verdict: Verdict, passed: bool | None) -> str:
     )
 
 
-def _behaviour(verdict: Verdict, passed: bool | None) -> str:
+def _behaviour(verdict: Verdict, passed: Passed) -> str:
     """Only for a breach: did the label change, or the traffic?"""
     p_value = p_is(verdict.detail["p_rate"] or 0.0)
     which = f"{'' if passed else 'not '}below {number(verdict.detail['rate'])}"
@@ -584,7 +590,7 @@ def _behaviour(verdict: Verdict, passed: bool | None) -> str:
     return f"with the gaps of both windows pooled {p_value}, {which}{traffic}"
 
 
-def _class_mix(verdict: Verdict, passed: bool | None) -> str:
+def _class_mix(verdict: Verdict, passed: Passed) -> str:
     """Only beyond the threshold and significant: does another share of true items alone explain it?"""
     mix = verdict.detail["class_mix"]
     shares = f"{mix['then']:.1%} were true, now {mix['now']:.1%} ({p_is(mix['p_value'])})"
@@ -598,7 +604,7 @@ def _class_mix(verdict: Verdict, passed: bool | None) -> str:
     return f"{shares}, which brings {mix['expected_rise']:+.4f}; {fit}"
 
 
-def _could_be_seen(verdict: Verdict, passed: bool | None) -> str:
+def _could_be_seen(verdict: Verdict, passed: Passed) -> str:
     parts, most, direction = [_rows_words(verdict)], verdict.detail.get("seen_at_most"), _direction(verdict)
     if verdict.metric not in TESTS:
         if _measured(verdict) is None:
@@ -617,7 +623,7 @@ def _could_be_seen(verdict: Verdict, passed: bool | None) -> str:
     return ", and ".join(parts)
 
 
-def _newest_within(verdict: Verdict, passed: bool | None) -> str:
+def _newest_within(verdict: Verdict, passed: Passed) -> str:
     """Only where it decided: the newest of the windows running is beyond the threshold, all of them are not."""
     newest = verdict.detail["groups"][0]
     which = f"the newest {newest['windows']} windows have" if newest["windows"] > 1 else "the newest window has"
@@ -626,7 +632,7 @@ def _newest_within(verdict: Verdict, passed: bool | None) -> str:
     return f"{which} {measured} by itself, which is {_than(verdict, passed=True)}"
 
 
-def _enough_rows(verdict: Verdict, passed: bool | None) -> str:
+def _enough_rows(verdict: Verdict, passed: Passed) -> str:
     """Only for rules that need no p-value, and of rows too few to be compared with the baseline's."""
     answer, needed = _rows_words(verdict), verdict.detail.get("rows_needed")
     is_told = _measured(verdict) is not None or (needed is not None and verdict.n < needed)
@@ -642,7 +648,7 @@ def _rows_words(verdict: Verdict) -> str:
     return there if needed is None else f"{there} ({needed:,}{' rows' if of_all else ''} are needed)"
 
 
-_Answer = Callable[[Verdict, bool | None], str]
+_Answer = Callable[[Verdict, Passed], str]
 _FACTS: Mapping[str, tuple[str, _Answer]] = {
     "rule": ("What is asked?", _rule),
     "subject": ("Which rows does it look at?", _subject),
@@ -673,12 +679,3 @@ _CHECKS: Mapping[str, tuple[str, _Answer]] = {
     "newest_within": ("Is the newest of them within it as well?", _newest_within),
 }
 """The same of each check."""
-
-
-def _check(verdict: Verdict, baseline: Baseline | None, name: str, passed: bool | None) -> Check:
-    question, answer_of = {**_FACTS, **_CHECKS}[name]
-    answer = answer_of(verdict, passed)
-    if name == "baseline" and baseline is not None:
-        span = " to ".join(dict.fromkeys((baseline.first_window, baseline.last_window)))
-        answer += f" ({span}, {count_of(baseline.counts.rows, 'row')}, pinned by {clean(baseline.pinned_by)})"
-    return Check(name, question, passed, answer)

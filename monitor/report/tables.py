@@ -10,7 +10,6 @@ from monitor.core.counts import BinCounts, Floats
 from monitor.core.records import Estimate, Interval, ShiftResult, Subject, Where
 from monitor.core.wording import and_more, clean, count_of, expected_words, title
 from monitor.evaluation.shift.findings import ShiftFinding
-from monitor.inference.selective import OperatingPoint
 from monitor.metrics.certainty import ClassTables
 from monitor.metrics.discrimination import OF_THE_RANGE
 from monitor.metrics.registry import METRICS, range_of
@@ -44,9 +43,12 @@ class Element:
 
     title: str
     head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    rows: Sequence[Sequence[Cell]]
     columns: str = ""
     note: str = ""
+
+
+_NONE = Element("", (), ())
 
 
 def of_all(data: ReportData) -> tuple[Element, ...]:
@@ -74,133 +76,136 @@ def estimates(data: ReportData) -> Element:
         interval = report.interval(metric, where)
         return words.number(report.value(metric, where)) if interval is None or metric == "roc_auc" else interval
 
-    rows: list[tuple[Cell, ...]] = [
-        (
-            report.subject, "no rule" if report.story is None else STATE_WORDS[report.story.state], f"{report.rows:,}",
-            *(cell(report, *key) for key in shown),
-        )
-        for report in data.by_attention
-    ]  # fmt: skip
-    head = ("label", "state", "rows", *(words.metric_name(*key) for key in shown))
-    note = "Debiased values of this window alone, with 95% intervals."
-    return Element("Estimates", head, tuple(rows), f"llr{'l' * len(shown)}", note)
+    return Element(
+        "Estimates", ("label", "state", "rows", *(words.metric_name(*key) for key in shown)),
+        [
+            (
+                report.subject, "no rule" if report.story is None else STATE_WORDS[report.story.state],
+                f"{report.rows:,}", *(cell(report, *key) for key in shown),
+            )
+            for report in data.by_attention
+        ],
+        f"llr{'l' * len(shown)}", "Debiased values of this window alone, with 95% intervals.",
+    )  # fmt: skip
 
 
 def verdicts(report: SubjectReport) -> Element:
     """The verdicts of one label with their numbers, breaches first."""
     order = ("breach", "unconfirmed", "not_evaluated", "ok")
-    rows: list[tuple[Cell, ...]] = [
-        (
-            v.rule, v.outcome.replace("_", " "), words.reason_text(v), words.number(v.value),
-            words.number(v.change, sign=True), words.number(v.threshold), words.p_text(v.p_adjusted), f"{v.n:,}",
-            v.id[:12],
-        )
-        for v in sorted(report.verdicts, key=lambda v: (order.index(v.outcome), v.rule))
-    ]  # fmt: skip
-    head = ("rule", "outcome", "reason", "value", "change", "limit", "p", "n", "verdict")
-    note = "`calmon explain` with an id of the last column says why. p is adjusted for all that was tested."
-    return Element("Verdicts", head, tuple(rows), "lllrrrrrl", note)
+    return Element(
+        "Verdicts", ("rule", "outcome", "reason", "value", "change", "limit", "p", "n", "verdict"),
+        [
+            (
+                v.rule, v.outcome.replace("_", " "), v.reason.replace("_", " "), words.number(v.value),
+                words.number(v.change, sign=True), words.number(v.threshold), words.p_text(v.p_adjusted), f"{v.n:,}",
+                v.id[:12],
+            )
+            for v in sorted(report.verdicts, key=lambda v: (order.index(v.outcome), v.rule))
+        ],
+        "lllrrrrrl", "`calmon explain` with an id of the last column says why. p is adjusted for all that was tested.",
+    )  # fmt: skip
 
 
 def maturity(data: ReportData) -> Element:
     """How many items of each label have their truth, for sources that count rows without one."""
-    known = [report.maturity for report in data.by_attention if report.maturity is not None]
-    rows = [
-        (m.subject, f"{m.items:,}", f"{m.share:.0%}", expected_words(m), "final" if m.is_final else "provisional")
-        for m in known
-    ]
-    head = ("label", "items", "with a truth", "in the end", "state")
-    note = "What is provisional is judged again when truths come: calmon docs maturity"
-    return Element("Label maturity", head, tuple(rows), "lrrll", note)
+    return Element(
+        "Label maturity", ("label", "items", "with a truth", "in the end", "state"),
+        [
+            (m.subject, f"{m.items:,}", f"{m.share:.0%}", expected_words(m), "final" if m.is_final else "provisional")
+            for report in data.by_attention
+            if (m := report.maturity) is not None
+        ],
+        "lrrll", "What is provisional is judged again when truths come: calmon docs maturity",
+    )  # fmt: skip
 
 
 def before_truth(data: ReportData) -> Element:
     """The waiting rows of each label, and what is expected of them."""
-    rows: list[tuple[Cell, ...]] = []
-    for report in data.by_attention:
-        first = next((e for e in report.estimates if (e.metric, e.where) == ("expected_accuracy", "all")), None)
-        if first is not None:
-            known = first.detail.get("known")
-            counts = f"{first.n:,}", "–" if known is None else f"{known:,}"
-            rows.append((report.subject, *counts, *(report.interval(*key) or "–" for key in SHOWN)))
-    head = ("label", "waiting", "known", *(f"expected {name}" for name in SHOWN.values()))
+    rows = [
+        (
+            report.subject, f"{first.n:,}", "–" if (known := first.detail.get("known")) is None else f"{known:,}",
+            *(report.interval(*key) or "–" for key in SHOWN),
+        )
+        for report in data.by_attention
+        for first in report.estimates
+        if (first.metric, first.where) == ("expected_accuracy", "all")
+    ]  # fmt: skip
     note = (
         "Estimates, not measurements: what the baseline's calibration map says of the rows that were predicted in this "
         "window and had no truth at its end. They hold while scores mean what they meant in the baseline; where the "
         "newest judged windows have shown that they do not, the map is that of these windows."
     )
-    return Element("Before the truth (estimates)", head, tuple(rows), f"lrr{'l' * len(SHOWN)}", note)
+    head = ("label", "waiting", "known", *(f"expected {name}" for name in SHOWN.values()))
+    return Element("Before the truth (estimates)", head, rows, f"lrr{'l' * len(SHOWN)}", note)
 
 
 def segments(report: SubjectReport) -> Element:
     """One label in each segment, the largest ECE of a column first."""
-    rows = []
-    for line in report.segments:
-        subject = replace(report.subject, segment=(line.column, line.value))
-        rows.append((subject, f"{line.rows:,}", line.ece, line.roc_auc, words.number(line.correlation)))
-    head = ("segment", "rows", "ECE", "ROC AUC", "correlation")
+    rows = [
+        (
+            replace(report.subject, segment=(line.column, line.value)), f"{line.rows:,}", line.ece, line.roc_auc,
+            words.number(line.correlation),
+        )
+        for line in report.segments
+    ]  # fmt: skip
     note = "Correlation: of score and outcome; where it is low, scores say little."
-    return Element("By segment", head, tuple(rows), "lrllr", note)
+    return Element("By segment", ("segment", "rows", "ECE", "ROC AUC", "correlation"), rows, "lrllr", note)
 
 
 def threshold(report: SubjectReport) -> Element:
     """The score from which the target accuracy is reached, and the share of rows that is left to people."""
     point = report.operating
-    rows = () if point is None else ((*_threshold(point), f"{report.automate_at:.2f}"),)
-    note = (
+    if point is None:
+        return _NONE
+    cells = [point.reason.replace("_", " "), "–", "–", "–"]
+    if point.threshold is not None:
+        coverage = words.share(point.coverage, point.coverage_low, point.coverage_high)
+        accuracy = words.share(point.accuracy, point.accuracy_low, point.accuracy_high)
+        cells = [f"{point.threshold:.4f}", coverage, words.share(point.to_people), accuracy]
+    return Element(
+        f"Threshold for {words.share(report.target)} accuracy",
+        ("threshold", "acts alone", "people", "accuracy", "now"), [(*cells, f"{report.automate_at:.2f}")], "rrrrr",
         "The lowest score from which at least that accuracy is shown, with limits that hold although it was chosen on "
-        "these rows; people: what would be left to them; now: automate_at."
-    )
-    head = ("threshold", "acts alone", "people", "accuracy", "now")
-    return Element(f"Threshold for {words.share(report.target)} accuracy", head, rows, "rrrrr", note)
-
-
-def _threshold(point: OperatingPoint) -> tuple[str, str, str, str]:
-    if point.threshold is None:
-        return point.reason.replace("_", " "), "–", "–", "–"
-    coverage = words.share(point.coverage, point.coverage_low, point.coverage_high)
-    accuracy = words.share(point.accuracy, point.accuracy_low, point.accuracy_high)
-    return f"{point.threshold:.4f}", coverage, words.share(point.to_people), accuracy
+        "these rows; people: what would be left to them; now: automate_at.",
+    )  # fmt: skip
 
 
 def recalibration(report: SubjectReport) -> Element:
     """The ECE now, and after each map on rows that it was not fitted on; marks the chosen method, or why none is."""
     if not report.gains:
-        return Element("", (), ())
+        return _NONE
     choice, before = choose(report.gains), next(iter(report.gains.values())).before.ece
     why = "no gain is shown" if choice.reason == "none_helps" else choice.reason.replace("_", " ")
-    rows: list[tuple[Cell, ...]] = [("as it is", before, "" if choice.method is not None else why)]
+    rows = [("as it is", before, "" if choice.method is not None else why)]
     for method in METHODS:
         gain = report.gains.get(method)
         if gain is not None and gain.after is not None:
             rows.append((method, gain.after.ece, "chosen" if method == choice.method else ""))
     note = "Of this window alone, on rows that no map had seen; a next step is of several: calmon docs recalibration"
-    return Element("Recalibration, before and after", ("method", "ECE", ""), tuple(rows), "lll", note)
+    return Element("Recalibration, before and after", ("method", "ECE", ""), rows, "lll", note)
 
 
 def boxes(report: SubjectReport) -> Element:
     """The scores of right and of wrong decisions: five numbers each, and the box between 0 and 1."""
-    rows = []
-    for name, box in report.boxes.items():
-        scores = " ".join(f"{score:.2f}" for score in box.scores)
-        rows.append((name, f"{box.weight:,.0f}", scores, box_text(box)))
-    note = "Least score, quartiles, largest: of what was predicted, or of all where the score is confidence in the "
-    note += "prediction. Items: rows, or what they represent by their weights."
-    head = ("", "items", " min  25%  50%  75%  max", f"0{'1':>{WIDTH - 1}}")
-    return Element("Scores of right and wrong", head, tuple(rows), "wrwd", note)
+    return Element(
+        "Scores of right and wrong", ("", "items", " min  25%  50%  75%  max", f"0{'1':>{WIDTH - 1}}"),
+        [
+            (name, f"{box.weight:,.0f}", " ".join(f"{score:.2f}" for score in box.scores), box_text(box))
+            for name, box in report.boxes.items()
+        ],
+        "wrwd", "Least score, quartiles, largest: of what was predicted, or of all where the score is confidence in "
+        "the prediction. Items: rows, or what they represent by their weights.",
+    )  # fmt: skip
 
 
 def ranges(data: ReportData) -> Element:
     """The label x bin matrix over tenths of the scores, the same for every label, so that columns can be compared."""
-    rows: list[tuple[Cell, ...]] = [
-        (report.subject, *_gaps(report.tenths)) for report in data.by_attention if report.tenths
-    ]
-    head = ("label", *(f"to {k / TENTHS:.1f}" for k in range(1, TENTHS + 1)))
-    note = (
-        "Each column is a tenth of the scores: hit rate minus mean score in percentage points (rows). Negative: the "
-        "scores are too high."
-    )
-    return Element("Reliability by score range", head, tuple(rows), f"l{'r' * TENTHS}", note)
+    return Element(
+        "Reliability by score range", ("label", *(f"to {k / TENTHS:.1f}" for k in range(1, TENTHS + 1))),
+        [(report.subject, *_gaps(report.tenths)) for report in data.by_attention if report.tenths],
+        f"l{'r' * TENTHS}", "Each column is a tenth of the scores: hit rate minus mean score in percentage points "
+        "(rows). Negative: the scores are too high.",
+    )  # fmt: skip
 
 
 def _gaps(bins: BinCounts) -> list[str]:
@@ -220,37 +225,44 @@ def metrics(estimates: Iterable[Estimate]) -> Element:
             reading = METRICS[e.metric].reading(interval.value) if is_known and not is_cut else None
             numbers = words.number(interval.value), limits, words.number(interval.plug_in), f"{e.n:,}"
             rows.append((words.metric_name(e.metric, e.where), *numbers, reading or ""))
-    head = ("metric", "value", "interval", "textbook", "rows", "reading")
     note = "value: debiased; textbook: as its definition says. Every metric: calmon docs metrics"
-    return Element("All metrics", head, tuple(rows), "lrrrrl", note)
+    return Element(
+        "All metrics", ("metric", "value", "interval", "textbook", "rows", "reading"), rows, "lrrrrl", note
+    )  # fmt: skip
 
 
 def bins(points: Iterable[ReliabilityPoint]) -> Element:
     """The reliability diagram of one label: a line for each bin."""
-    rows = []
-    for p in points:
-        numbers = words.number(p.score), words.number(p.rate), words.interval(p.low, p.high)
-        gap = words.number(p.rate - p.score, sign=True)
-        rows.append((f"{p.lower:.4f} to {p.upper:.4f}", f"{p.n:,}", *numbers, gap))
-    head = ("scores", "rows", "mean score", "hit rate", "interval", "gap")
-    return Element("Reliability", head, tuple(rows), "lrrrrr")
+    return Element(
+        "Reliability", ("scores", "rows", "mean score", "hit rate", "interval", "gap"),
+        [
+            (
+                f"{p.lower:.4f} to {p.upper:.4f}", f"{p.n:,}", words.number(p.score), words.number(p.rate),
+                words.interval(p.low, p.high), words.number(p.rate - p.score, sign=True),
+            )
+            for p in points
+        ],
+        "lrrrrr",
+    )  # fmt: skip
 
 
 def risk_coverage(report: SubjectReport) -> Element:
     """The share of wrong items among those that act alone, by the share that acts alone."""
     curve = report.risk_coverage
     if curve is None:
-        return Element("", (), ())
-    rows = []
-    for point in curve.points:
-        least = "–" if point.threshold is None else f"{point.threshold:.4f}"
-        rows.append(
-            (least, words.share(point.coverage), words.share(point.risk), "chosen" if point == curve.chosen else "")
-        )
-    head = ("from score", "acts alone", "of it wrong", "")
-    note = "Rows from the highest score down."
-    note += "" if curve.area is None else f" Area under the curve (AURC): {words.number(curve.area)}."
-    return Element("Risk and coverage", head, tuple(rows), "rrrl", note)
+        return _NONE
+    area = "" if curve.area is None else f" Area under the curve (AURC): {words.number(curve.area)}."
+    return Element(
+        "Risk and coverage", ("from score", "acts alone", "of it wrong", ""),
+        [
+            (
+                "–" if point.threshold is None else f"{point.threshold:.4f}", words.share(point.coverage),
+                words.share(point.risk), "chosen" if point == curve.chosen else "",
+            )
+            for point in curve.points
+        ],
+        "rrrl", f"Rows from the highest score down.{area}",
+    )  # fmt: skip
 
 
 def tables_of_classes(source: str, tables: ClassTables | None) -> tuple[Element, ...]:
@@ -274,34 +286,44 @@ def tables_of_classes(source: str, tables: ClassTables | None) -> tuple[Element,
 
 def classes(source: str, tables: ClassTables) -> Element:
     """Precision, recall, F1 and support of each class."""
-    rows: list[tuple[Cell, ...]] = []
-    for place, one in enumerate(tables.classes, start=1):
-        shares = [words.number(value) for value in (one.precision, one.recall, one.f1)]
-        rows.append((Subject(source, one.label), f"{place}", *shares, _weight(one.support)))
-    head = ("label", "no.", "precision", "recall", "F1", "support")
-    note = "By the highest-scored label of each item; support: how many items are truly of the label, by weight."
-    return Element("Classes", head, tuple(rows), "lrrrrr", note)
+    return Element(
+        "Classes", ("label", "no.", "precision", "recall", "F1", "support"),
+        [
+            (
+                Subject(source, one.label), f"{place}", words.number(one.precision), words.number(one.recall),
+                words.number(one.f1), _weight(one.support),
+            )
+            for place, one in enumerate(tables.classes, start=1)
+        ],
+        "lrrrrr",
+        "By the highest-scored label of each item; support: how many items are truly of the label, by weight.",
+    )  # fmt: skip
 
 
 def certainty(tables: ClassTables) -> Element:
     """Each measure of the confusion matrix, of the scores' matrix and of its two parts."""
-    rows: list[tuple[Cell, ...]] = []
-    for one in tables.certainty:
-        values = (one.hard, one.soft, one.certain, one.uncertain, one.ratio)
-        rows.append((METRICS[one.measure].title, *[words.number(value) for value in values]))
-    head = ("measure", "decisions", "scores (CM*)", "certain (V)", "uncertain (U)", "ratio")
-    note = "ratio: V / (V + U) of the measure, its certainty ratio. docs/metrics.md#certainty_ratio"
-    return Element("Certainty by measure", head, tuple(rows), "lrrrrr", note)
+    return Element(
+        "Certainty by measure", ("measure", "decisions", "scores (CM*)", "certain (V)", "uncertain (U)", "ratio"),
+        [
+            (
+                METRICS[one.measure].title,
+                *map(words.number, (one.hard, one.soft, one.certain, one.uncertain, one.ratio)),
+            )
+            for one in tables.certainty
+        ],
+        "lrrrrr", "ratio: V / (V + U) of the measure, its certainty ratio. docs/metrics.md#certainty_ratio",
+    )  # fmt: skip
 
 
 def _matrix(
     source: str, tables: ClassTables, title: str, matrix: Floats, shown: Callable[[float], str], note: str
 ) -> Element:
-    rows: list[tuple[Cell, ...]] = []
-    for place, (label, line) in enumerate(zip(tables.labels, matrix.tolist(), strict=True), start=1):
-        rows.append((Subject(source, label), f"{place}", *["–" if isnan(value) else shown(value) for value in line]))
-    head = ("label", "no.", *(f"{place}" for place in range(1, len(tables.labels) + 1)))
-    return Element(title, head, tuple(rows), f"l{'r' * (len(head) - 1)}", note)
+    places = [f"{place}" for place, _ in enumerate(tables.labels, start=1)]
+    rows: list[tuple[Cell, ...]] = [
+        (Subject(source, label), place, *("–" if isnan(value) else shown(value) for value in line))
+        for place, label, line in zip(places, tables.labels, matrix.tolist(), strict=True)
+    ]
+    return Element(title, ("label", "no.", *places), rows, f"lr{'r' * len(places)}", note)
 
 
 def _weight(value: float) -> str:

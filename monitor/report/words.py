@@ -23,7 +23,6 @@ from monitor.core.records import (
     Replica,
     ShiftResult,
     Subject,
-    Verdict,
     Window,
     parts_not_read,
     rows_before,
@@ -219,11 +218,6 @@ def p_text(value: float | None) -> str:
     if value is None:
         return "–"
     return "<0.0001" if value < 0.0001 else f"{value:.2g}"
-
-
-def reason_text(verdict: Verdict) -> str:
-    """The named reason with spaces for underscores."""
-    return str(verdict.reason).replace("_", " ")
 
 
 def window_text(window: Window, zone: tzinfo) -> str:
