@@ -79,9 +79,9 @@ def verdict_row(verdict: Verdict) -> dict[str, Any]:
     Only a rule on an estimate before the truth has the key ``before_truth``.
     """
     (row,) = Table.of(
-        [verdict], "id", "rule", *_SUBJECT, "segment=detail.segment", "metric", "where", "outcome", "reason", "severity",
-        "value", "baseline", "change", "change_low", "change_high", "p_value", "p_adjusted", "threshold", "detectable",
-        "n", "windows", _MARKED,
+        [verdict], "id", "rule", *_SUBJECT, "segment=detail.segment", "metric", "where", "outcome", "reason",
+        "severity", "value", "baseline", "change", "change_low", "change_high", "p_value", "p_adjusted", "threshold",
+        "detectable", "n", "windows", _MARKED,
     ).documents  # fmt: skip
     row["segment"] = _segment(row["segment"])
     return _without_mark({name: row[name] for name in row if name != "segment" or name in verdict.detail})

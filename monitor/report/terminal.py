@@ -11,15 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from monitor.core.diagnoses import DiagnosisState
-from monitor.core.records import (
-    IN_NO_WINDOW,
-    Action,
-    Estimate,
-    RejectedRows,
-    RejectReason,
-    Subject,
-    Window,
-)
+from monitor.core.records import IN_NO_WINDOW, Action, Estimate, RejectReason, Subject, Window
 from monitor.core.rejection_words import sentence
 from monitor.core.windows import run_command, series_of, with_gaps
 from monitor.core.wording import clean, count_of, maturity_words
@@ -69,14 +61,12 @@ def _history(estimates: Sequence[Estimate], *, requested: bool) -> Element:
     first = estimates[0]
     scale = scale_of(first.metric, [e.interval.value for of in by_subject.values() for e in of.values()])
     ordered = sorted(by_subject, key=lambda s: (s.source, s.label is not None, s.label or ""))
-    rows: list[tuple[Cell, ...]] = [
-        (subject, *_history_cells(by_subject[subject], windows, scale)) for subject in ordered
-    ]
+    rows = [(subject, *_history_cells(by_subject[subject], windows, scale)) for subject in ordered]
     omitted = "" if len(windows) == len(every) else f", the newest {len(windows)} of {len(every)} windows"
     title = f"{words.metric_name(first.metric, first.where)}, {windows[0].name} to {windows[-1].name}{omitted}"
     note = f"trend: one scale for all labels, {scale.low:.3g} to {scale.high:.3g}; change is of the windows shown"
     head = ("label", "trend", "last", "change", "95% interval", "n")
-    return Element(title, head, tuple(rows), "ldrrrr", note)
+    return Element(title, head, rows, "ldrrrr", note)
 
 
 def _history_cells(series: Mapping[Window, Estimate], windows: Sequence[Window], scale: Scale) -> tuple[str, ...]:
@@ -105,11 +95,10 @@ def run_summary(
 def story_text(story: LabelStory) -> RenderableType:
     """The story of a label in at most three lines; what a narrow terminal wraps is indented."""
     first, *more = story_lines(story)
-    lines: list[RenderableType] = [
+    return Group(
         Text(f"{first}.", style=_STORY[story.state]),
         *(Padding(Text(f"{line}."), (0, 0, 0, 2)) for line in more),
-    ]
-    return Group(*lines)
+    )
 
 
 def report_view(data: ReportData, *, full: bool = False) -> RenderableType:
@@ -163,36 +152,25 @@ def _source_lines(part: Evaluated, *, told: bool) -> Iterator[Text]:
     if part.problem is not None:
         yield Text(f"{name}: not evaluated, {part.problem.value.replace('_', ' ')}", style="bold red")
         return
-    if rejected := _rejected_text(part.quality):
-        yield Text(f"{name}: {rejected}.")
+    if every := sum(each.rows for each in part.quality):
+        # the share of rejected rows leaves these out
+        left_out = sum(e.rows for e in part.quality if e.reason in (*IN_NO_WINDOW, RejectReason.DUPLICATE))
+        more = f", {left_out:,} of them duplicates or in no window" if left_out else ""
+        yield Text(f"{name}: {count_of(every, 'row')} rejected{more}.")
     if part.verdicts and all(verdict.outcome == "not_evaluated" for verdict in part.verdicts):
         why = ", ".join(sorted({verdict.reason.value.replace("_", " ") for verdict in part.verdicts}))
         before = " What is told above is of the windows before." if told else ""
         yield Text(f"{name}: no rule could be judged: {why}.{before}", style="bold red")
-    yield from map(Text, _truth_lines(part))
+    yield from (Text(f"{maturity_words(each)}.") for each in part.maturity if each.subject.label is None)
+    yield from map(Text, words.reading_words(part.source, part.quality))
+    yield from map(Text, words.left_out_words(part.shifts))
+    if part.restated:
+        again = ", ".join(past.window.name for past in part.restated)
+        yield Text(f"Judged again, since truths came late: {again}.")
     if expectation := expected.sentence(e for e in part.estimates if e.subject == Subject(part.source, None)):
         yield Text(f"{name}: {expectation}", style="dim")
     if refused := sentence(part.rejected):
         yield Text(clean(refused, length=600), style="bold red")
-
-
-def _rejected_text(quality: Sequence[RejectedRows]) -> str:
-    """How many rows were rejected, and how many of them the share of rejected rows leaves out."""
-    every = sum(each.rows for each in quality)
-    left_out = sum(each.rows for each in quality if each.reason in (*IN_NO_WINDOW, RejectReason.DUPLICATE))
-    more = f", {left_out:,} of them duplicates or in no window" if left_out else ""
-    return f"{count_of(every, 'row')} rejected{more}" if every else ""
-
-
-def _truth_lines(part: Evaluated) -> Iterator[str]:
-    """The label maturity of a source, and the windows that were judged again because truths came late."""
-    whole = next((m for m in part.maturity if m.subject.label is None), None)
-    if whole is not None:
-        yield f"{maturity_words(whole)}."
-    yield from words.reading_words(part.source, part.quality)
-    yield from words.left_out_words(part.shifts)
-    if part.restated:
-        yield f"Judged again, since truths came late: {', '.join(past.window.name for past in part.restated)}."
 
 
 def _name(subject: Subject) -> Text:

@@ -147,15 +147,6 @@ def rejected_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
                 yield f"{clean(source)}: {rows} {said} ({reasons})"
 
 
-def not_read_words(source: str, quality: Iterable[RejectedRows]) -> Iterator[str]:
-    """For each part of a reading that failed alone, what could not be read and why."""
-    for part, each in sorted(parts_not_read(quality).items()):
-        why = (
-            f": {clean(str(each.examples[0]['why']), length=300)}" if each.examples else ""
-        )  # those of old are removed
-        yield f"{clean(source)} was judged on its counts, but {_PARTS[part]} could not be read ({part}){why}"
-
-
 def left_out_words(shifts: Iterable[ShiftResult]) -> Iterator[str]:
     """Which parts of a run failed alone, and why."""
     what = {
@@ -169,33 +160,27 @@ def left_out_words(shifts: Iterable[ShiftResult]) -> Iterator[str]:
             yield f"{what[shift.test].format(clean(shift.subject.source))}: {why}"
 
 
-def rows_gone_words(source: str, quality: Sequence[RejectedRows]) -> Iterator[str]:
-    """That most rows of a window are gone since it was read before, if they are."""
-    before = rows_before(quality)
-    if before:
-        had = f"{clean(source)} had {count_of(before, 'row')} of this window when it was read before"
-        yield f"{had}, and {rows_left(quality):,} when it was read last"
-
-
 def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
     """Which windows keep what was measured, since the warehouse has fewer of their rows now; which have other rows."""
     for note in (each for each in quality if each.reason in (ROWS_DELETED, ROWS_REPLACED)):
         for window in note.examples:
             before, now = int(str(window["before"])), int(str(window["now"]))
-            if note.reason == ROWS_REPLACED:
-                gone = f"At least {before - now:,} of {count_of(before, 'row')} of {window['window']}"
-                yield f"{gone} are gone or have another score now, beside new rows: the numbers are of what is there."
-                continue
+            gone = f"{before - now:,} of {count_of(before, 'row')} of {window['window']}"
             yield (
-                f"The warehouse no longer holds {before - now:,} of {count_of(before, 'row')} of {window['window']}: "
-                "what was measured of them stays."
+                f"At least {gone} are gone or have another score now, beside new rows: the numbers are of what is there."
+                if note.reason == ROWS_REPLACED
+                else f"The warehouse no longer holds {gone}: what was measured of them stays."
             )
 
 
 def reading_words(source: str, quality: Sequence[RejectedRows]) -> Iterator[str]:
     """What is to be known of the rows that were read: what could not be, what is gone, and what is odd about labels."""
-    yield from not_read_words(source, quality)
-    yield from rows_gone_words(source, quality)
+    for part, each in sorted(parts_not_read(quality).items()):  # those of old have lost their examples
+        why = f": {clean(str(each.examples[0]['why']), length=300)}" if each.examples else ""
+        yield f"{clean(source)} was judged on its counts, but {_PARTS[part]} could not be read ({part}){why}"
+    if before := rows_before(quality):
+        had = f"{clean(source)} had {count_of(before, 'row')} of this window when it was read before"
+        yield f"{had}, and {rows_left(quality):,} when it was read last"
     yield from rows_deleted_words(quality)
     yield from labels_words(source, quality)
 
