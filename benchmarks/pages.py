@@ -53,8 +53,8 @@ from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.metrics.registry import METRICS
 from monitor.service.backend import Service
+from monitor.service.pages import PAGES as KNOWN
 from monitor.service.pages.base import PageRequest
-from monitor.service.pages.registry import PAGES as KNOWN
 
 WEEKS, LABELS, ROUNDS = 156, 200, 9
 NEWEST = "2026-W46"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import Any, Literal
 
@@ -102,7 +102,7 @@ IN_NO_WINDOW = (
 class Window:
     """A half-open span of time ``start <= t < end`` (both time zone aware) with its name.
 
-    >>> from datetime import UTC, datetime
+    >>> from datetime import UTC, datetime, timedelta
     >>> Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly").name
     '2026-W46'
     """
@@ -425,7 +425,7 @@ class SegmentSwitch:
     def is_off(self, now: datetime) -> bool:
         """Whether the segment is off now.
 
-        >>> from datetime import UTC, datetime
+        >>> from datetime import UTC, datetime, timedelta
         >>> SegmentSwitch("channel", "web", datetime(2026, 11, 9, tzinfo=UTC)).is_off(datetime(2026, 11, 9, tzinfo=UTC))
         True
         """
@@ -708,6 +708,16 @@ class Incident:
     def is_open(self) -> bool:
         """Whether it is not resolved."""
         return self.state != "resolved"
+
+    @property
+    def acknowledged_after(self) -> timedelta | None:
+        """The time until somebody acknowledged it; None: nobody has."""
+        return None if self.acknowledged_at is None else self.acknowledged_at - self.opened_at
+
+    @property
+    def resolved_after(self) -> timedelta | None:
+        """The time until it was resolved for good; None: it is not."""
+        return None if self.is_open or self.resolved_at is None else self.resolved_at - self.opened_at
 
 
 @dataclass(frozen=True, slots=True)

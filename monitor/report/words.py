@@ -167,7 +167,8 @@ def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
             before, now = int(str(window["before"])), int(str(window["now"]))
             gone = f"{before - now:,} of {count_of(before, 'row')} of {window['window']}"
             yield (
-                f"At least {gone} are gone or have another score now, beside new rows: the numbers are of what is there."
+                f"At least {gone} are gone or have another score now, beside new rows: the numbers are of what is "
+                "there."
                 if note.reason == ROWS_REPLACED
                 else f"The warehouse no longer holds {gone}: what was measured of them stays."
             )

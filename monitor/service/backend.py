@@ -38,8 +38,8 @@ from monitor.operations.annotate import AnnotationKeyReused, AnnotationRefused, 
 from monitor.operations.change_switch import Changed, ChangeRefused, KeyReused, SwitchChange, operate, stored_sources
 from monitor.operations.publish_thresholds import publish
 from monitor.report.words import replica_text
+from monitor.service.pages import PAGES
 from monitor.service.pages.base import Answer, Page, PageContext, PageRequest, answer
-from monitor.service.pages.registry import PAGES
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.prometheus import exposition
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from monitor.service.pages import PAGES
 from monitor.service.pages.base import POLICY, error_html
-from monitor.service.pages.registry import PAGES
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.request_limits import problem_response
 from monitor.service.tokens import hidden

@@ -14,9 +14,8 @@ from monitor.service.access import OPEN, PAGE, QUERY, SCOPE, Guard, GuardedRoute
 from monitor.service.answers import backend_of, has, made
 from monitor.service.error_pages import root_of
 from monitor.service.forms import fields_of, refuse_other_site, scope_of, turn
-from monitor.service.pages import items
+from monitor.service.pages import PAGES, items
 from monitor.service.pages.base import POLICY, STATIC, Page, PageRequest, static
-from monitor.service.pages.registry import PAGES
 from monitor.service.problems import ON_PAGES, ProblemReason, RequestRefused, documented
 
 router = APIRouter(route_class=GuardedRoute)

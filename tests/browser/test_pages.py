@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 from monitor.history.store import Store
 from monitor.report import words
-from monitor.service.pages.registry import PAGES
+from monitor.service.pages import PAGES
 from tests.browser.conftest import CUT_TEXTS, HOSTILE, PATIENCE_MS, VERSIONS, follow
 from tests.fakes.service import Running
 from tests.fakes.world import LABELS, WEEKS

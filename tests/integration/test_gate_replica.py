@@ -29,8 +29,8 @@ from monitor.history.store import Store
 from monitor.operations.change_switch import SwitchChange
 from monitor.report.words import replica_text
 from monitor.service.backend import Service
+from monitor.service.pages import PAGES
 from monitor.service.pages.base import PageRequest
-from monitor.service.pages.registry import PAGES
 from monitor.service.problems import RequestRefused
 from tests.conftest import new_postgres_database, start_postgres
 from tests.fakes.world import make_world

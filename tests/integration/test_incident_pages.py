@@ -11,7 +11,7 @@ import pytest
 
 from monitor.core.records import Delivery, Incident
 from monitor.service.pages.incident import text_of
-from monitor.service.pages.incidents import line_of, summary
+from monitor.service.pages.incidents import summary
 from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
 from tests.fakes.html_tables import table_of
 from tests.fakes.in_process import ServiceClient, in_process
@@ -104,9 +104,9 @@ def test_the_monitors_page_has_its_readings(asked: ServiceClient) -> None:
 def test_an_incident_nobody_acknowledged_has_no_time_to_acknowledge() -> None:
     opened = datetime.fromisoformat("2026-01-12T06:00:00+00:00")
     at = (opened, "2026-W02", "2026-W02", opened, opened)
-    line = line_of(Incident("i1", "label", "tickets", None, "warning", "open", *at, "miscalibrated"), {})
-    assert (line.acknowledged_after, line.resolved_after, line.incident.is_open) == (None, None, True)
-    assert summary([line])["to_resolve"] is None
+    incident = Incident("i1", "label", "tickets", None, "warning", "open", *at, "miscalibrated")
+    assert (incident.acknowledged_after, incident.resolved_after, incident.is_open) == (None, None, True)
+    assert summary([incident])["to_resolve"] is None
     assert summary([])["count"] == 0
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 
 from monitor.automation.as_of import lease_ends
 from monitor.core.diagnoses import DiagnosisState
@@ -16,55 +17,36 @@ from monitor.story.gather import LOOKS_BACK
 from monitor.story.switch import SwitchStory
 
 SPANS = {"13": 13, "26": 26, "52": 52}
-CHANGES_SHOWN = 100
 LEASE_ENDED = "lease ended"
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchTableRow:
-    """One switch on the page: its story, the state of its label (None: not judged), the score from which it acts."""
-
-    switch: SwitchState
-    story: SwitchStory
-    state: DiagnosisState | None
-    threshold: float | None
 
 
 def make(context: PageContext) -> PageContent:
     """The switches by source and label, the months of work, the changes, and the form for the requested switch."""
-    lines, chosen = _switches(context), context.choice("weeks", SPANS, "26")
+    chosen = context.choice("weeks", SPANS, "26")
     weeks = context.weeks(SPANS[chosen])[::-1]
     source, label = context.text("source"), context.text("label")
     months = work_by_month(context, weeks, _labels(context, source, label)) if weeks else {}
     changes = _changes(context, weeks, source, label)
     values = {
-        "lines": lines, "spans": SPANS, "weeks": chosen, "source": source, "label": label,
-        "sources": tuple(context.config.sources), "months": list(months.items())[::-1],
-        "shows_until": lambda event: _shows_until(context, event),
-        "costs": any(work.priced or work.spared for work in months.values()), "changes": changes[:CHANGES_SHOWN],
-        "more_changes": max(0, len(changes) - CHANGES_SHOWN), "has_switch": source in context.config.sources,
+        "lines": list(_switches(context)), "spans": SPANS, "weeks": chosen, "source": source, "label": label,
+        "months": list(months.items())[::-1], "shows_until": partial(_shows_until, context),
+        "costs": any(work.priced or work.spared for work in months.values()), "changes": changes,
         "enable": context.choice("switch", ("disable", "enable"), "disable") == "enable",
     }  # fmt: skip
-    tables = {
-        "months": lambda: _work_table(months),
-        "changes": lambda: _changes_table(changes),
-    }
+    tables = {"months": lambda: _work_table(months), "changes": lambda: _changes_table(changes)}
     return PageContent("automation.html.j2", "Automation", values, tables)
 
 
-def _switches(context: PageContext) -> list[SwitchTableRow]:
-    """Every switch now, by source and label."""
+def _switches(context: PageContext) -> Iterator[tuple[SwitchState, SwitchStory, DiagnosisState | None, float | None]]:
+    """Every switch now, by source and label: its story, the state of its label, the score from which it acts."""
     tells, scores = teller(context), context.store.thresholds()
     newest = context.store.newest_diagnoses(back=LOOKS_BACK, until=context.now)
     states = {(each.source, each.label): each.state for each in newest}
-    return [
-        SwitchTableRow(
-            switch, tells.switch_now(switch, against=states.get(key) is DiagnosisState.UNSAFE), states.get(key),
-            None if key[1] is None else scores.get(key, scores.get((key[0], None))),
-        )
-        for switch in sorted(context.store.switches(), key=lambda each: (each.source, each.label or ""))
-        for key in [(switch.source, switch.label)]
-    ]  # fmt: skip
+    for switch in sorted(context.store.switches(), key=lambda each: (each.source, each.label or "")):
+        key = switch.source, switch.label
+        state = states.get(key)  # None: not judged
+        story = tells.switch_now(switch, against=state is DiagnosisState.UNSAFE)
+        yield switch, story, state, None if key[1] is None else scores.get(key, scores.get((key[0], None)))
 
 
 def _labels(context: PageContext, source: str, label: str) -> Mapping[str, Sequence[str]]:

@@ -5,7 +5,8 @@ To add a page:
 1. a module in ``monitor/service/pages`` with a function ``make(context: PageContext) -> PageContent``, which reads the
    history (one query where possible) and nothing else, and a
    ``PAGE = Page("/name", make, nav="Name", query=frozenset({...}))``;
-2. its line in ``registry.py``: that gives it an address, its place in the navigation and the guard of all pages;
+2. its line in ``PAGES`` of ``__init__.py``: that gives it an address, its place in the navigation and the guard of
+   all pages;
 3. a template in ``monitor/service/templates`` that extends ``base.html.j2`` (blocks ``content`` and ``tools``). Figures
    are SVG from :mod:`monitor.report.figures.svg`; the policy allows neither inline script nor inline style, so looks go
    to ``static/page.css`` and every figure has a text or a table beside it;
@@ -32,16 +33,18 @@ from jinja2 import Environment
 
 from monitor.config.model import Config
 from monitor.config.settings import Settings
+from monitor.core import documents
 from monitor.core.page_paths import label_path
 from monitor.core.records import Window
-from monitor.core.wording import percent
+from monitor.core.wording import duration, percent
 from monitor.history.store import Store
 from monitor.report import words
 from monitor.report.csv_table import Table, csv_text
 from monitor.report.html import templates_of
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.story.gather import Teller
-from monitor.story.label import STATE_WORDS
+from monitor.story.incident import event_words, state_words
+from monitor.story.label import STATE_WORDS, people_words
 
 POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
@@ -201,7 +204,10 @@ def etag_of(body: bytes) -> str:
 def environment() -> Environment:
     """The templates of the pages; every value in them is escaped."""
     found = templates_of("monitor.service")
-    found.globals.update(percent=percent, label_path=label_path, state_words=STATE_WORDS)
+    found.globals.update(
+        percent=percent, label_path=label_path, state_words=STATE_WORDS, duration=duration, state_of=state_words,
+        event_words=event_words, people=people_words, documents=documents.pages(), ranges=RANGES,
+    )  # fmt: skip
     return found
 
 

@@ -27,7 +27,6 @@ OF_WEEKS: tuple[Series, ...] = (
 OF_SEGMENTS: tuple[Series, ...] = (("ece", "all"), ("roc_auc", "all"), ("overconfidence", "all"), ("accuracy", "all"))
 VERSION_WEEKS = 8
 """How many of its newest weeks stand for a model version, at most."""
-ROWS_SHOWN = 120
 _VERSION = "version:"
 
 
@@ -104,7 +103,7 @@ def make(context: PageContext) -> PageContent:
     sources = list(context.config.sources)
     source, windows = context.choice("source", sources, sources[0]), context.weeks()
     if not windows:
-        return PageContent("compare.html.j2", "Compare", {"sides": (), "sources": sources, "source": source})
+        return PageContent("compare.html.j2", "Compare", {"sides": (), "source": source})
     reader = Comparing(context, source, windows)
     a, b = _sides(reader)
     labels = sorted(context.store.known_labels(source), key=lambda label: label or "")
@@ -114,11 +113,8 @@ def make(context: PageContext) -> PageContent:
     both = reader.measured(a, chosen), reader.measured(b, chosen)
     found = differences(*both, confidence=evaluation.confidence, rate=evaluation.false_discovery_rate)
     values: dict[str, Any] = {
-        "sides": (a, b), "source": source, "sources": sources, "labels": [each for each in labels if each],
-        "label": label, "rate": evaluation.false_discovery_rate, "a": context.text("a"), "b": context.text("b"),
-        "weeks": [window.name for window in windows], "versions": list(reader.versions),
-        "found": found[:ROWS_SHOWN],
-        "hidden": max(0, len(found) - ROWS_SHOWN), "significant": sum(each.significant for each in found),
+        "sides": (a, b), "source": source, "labels": [each for each in labels if each], "label": label,
+        "windows": windows, "versions": reader.versions, "found": found,
         "curves": _curves(reader, a, b, label) if label else None,
     }  # fmt: skip
     return PageContent("compare.html.j2", "Compare", values, {"differences": lambda: _table(source, found)})

@@ -7,13 +7,9 @@ from typing import Any
 
 from monitor.core import documents
 from monitor.core.records import Incident
-from monitor.core.wording import duration
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
-from monitor.service.pages.incidents import line_of, what_of
-from monitor.story.incident import event_words, state_words
+from monitor.service.pages.incidents import what_of
 from monitor.story.label import story_lines
-
-MESSAGES_SHOWN = 60
 
 
 def make(context: PageContext) -> PageContent:
@@ -21,13 +17,11 @@ def make(context: PageContext) -> PageContent:
     incident = context.store.incident(context.text("id"))
     story = None if incident.is_of_monitor else teller(context).of_incident(incident)
     found = context.store.thread(incident.root) if incident.root else []
-    thread = sorted(found, key=lambda d: d.operation != "post")  # the message itself, then what followed by time
     values = {
-        "incident": incident, "about": incident.name, "story": story, "line": line_of(incident, {}),
-        "events": context.store.incident_events(incident.id),
-        "lines": [what_of(incident, {})] if story is None else story_lines(story), "duration": duration,
-        "state_of": state_words, "event_words": event_words, "text_of": text_of,
-        "messages": thread[-MESSAGES_SHOWN:], "earlier": max(0, len(thread) - MESSAGES_SHOWN),
+        "incident": incident, "story": story, "events": context.store.incident_events(incident.id),
+        "lines": [what_of(incident)] if story is None else story_lines(story), "text_of": text_of,
+        # the message itself, then what followed by time
+        "messages": sorted(found, key=lambda d: d.operation != "post"),
         "pages": [name for name in _documents(incident) if name in documents.pages()],
     }  # fmt: skip
     return PageContent("incident.html.j2", f"Incident: {incident.name}", values)

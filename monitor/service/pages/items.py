@@ -42,12 +42,11 @@ def make(context: PageContext) -> PageContent:
     )
     found, failed = (None, "") if week is None else _read(context, subject, week, query)
     values: dict[str, Any] = {
-        "subject": subject, "week": week, "weeks": [window.name for window in context.weeks()], "right": right,
+        "subject": subject, "week": week, "weeks": context.weeks(), "right": right,
         "query": query, "story": story, "found": found, "failed": failed, "is_of_trouble": is_of_trouble,
         "part": None if query.segment is None else segment_name(*query.segment),
         "command": "" if week is None else _command(subject, week, query),
         "really": "" if found is None or right else really(found.rows),
-        "segments": list(found.rows[0].segments) if found is not None and found.rows else [],
     }  # fmt: skip
     return PageContent("items.html.j2", f"Items of {subject.name}", values)
 

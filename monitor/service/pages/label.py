@@ -10,7 +10,6 @@ from typing import Any
 from markupsafe import Markup
 
 from monitor.automation.as_of import lease_ends, on_spans
-from monitor.core import documents
 from monitor.core.page_paths import label_path
 from monitor.core.records import Incident, Subject, Verdict
 from monitor.core.score_ranges import ranges_text
@@ -28,10 +27,10 @@ from monitor.report.figures.panels import histogram_svg, reliability_svg
 from monitor.report.figures.reliability import Reliability, reliability_beside
 from monitor.report.figures.trend import Trend
 from monitor.report.tables import shift_sentence
-from monitor.service.pages.base import RANGES, Page, PageContent, PageContext, teller
+from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.service.pages.label_history import LabelHistory, Series
 from monitor.service.problems import ProblemReason, RequestRefused
-from monitor.story.label import STATE_WORDS, LabelStory, people_words
+from monitor.story.label import STATE_WORDS, LabelStory
 
 RELIABILITY_SIDE = 600.0
 SEGMENTS = 24
@@ -58,17 +57,14 @@ def make(context: PageContext) -> PageContent:
     counts, automate_at = history.counts, history.automate_at
     path = label_path(subject.source, subject.label)
     values: dict[str, Any] = {
-        "subject": subject, "week": week, "weeks": [window.name for window in weeks], "against": name,
-        "range": context.range_name(), "ranges": RANGES, "story": story, "people": people_words,
-        "automate_at": automate_at, "has_scores": history.has_scores, "trend": trend, "trends": history.trends,
+        "subject": subject, "week": week, "weeks": weeks, "against": name, "story": story, "history": history,
+        "trend": trend,
         "drawn": Markup() if trend is None else _drawn(history, trend, events), "events": events[::-1],
         "reliability": reliability,
         "drawn_reliability": reliability and reliability_svg(reliability, (week.name, name), RELIABILITY_SIDE),
         "drawn_scores": counts and histogram_svg(counts, other, automate_at, (week.name, name)),
         "items": f"{path.replace('label', 'items', 1)}{'&' if '?' in path else '?'}week={week.name}",
-        "explained": explained, "documents": documents.pages(),
-        "segments": _segments(history), "shifts": history.shifts[0], "shift_sentence": shift_sentence(*history.shifts),
-        "shifted": [each.result for each in history.shifts[1]], "drift": history.drift,
+        "explained": explained, "segments": _segments(history), "shift_sentence": shift_sentence(*history.shifts),
         "before_truth": sentence(e for e in history.estimates if e.subject == subject), "truths": _truths(history),
         "from_scores": [] if counts is None else from_scores(counts, [automate_at]),
     }  # fmt: skip

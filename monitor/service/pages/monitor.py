@@ -13,7 +13,6 @@ from monitor.history.reader import REVISION
 from monitor.service.pages.base import Page, PageContent, PageContext
 
 SPANS = {"4": 4, "13": 13, "26": 26, "52": 52}
-ROWS_SHOWN = 60
 
 
 def make(context: PageContext) -> PageContent:
@@ -22,15 +21,14 @@ def make(context: PageContext) -> PageContent:
     since = now - timedelta(weeks=weeks)
     runs = [row for row in store.runs(limit=8 * weeks + 8, until=now) if row["window_start"] >= since]
     readings = store.readings_seen(since, now)
-    failed = [row for row in readings if row["state"] != "ok"]
-    waiting = [d for d in store.undelivered(now - timedelta(days=7)) if d.state != "sent"]
     has_buttons = context.settings.has_buttons
     records = observed(store, context.config, now, of_replica=True, has_buttons=has_buttons)
     values = {
-        "runs": runs[:ROWS_SHOWN], "hidden": max(0, len(runs) - ROWS_SHOWN), "took": took,
+        "runs": runs, "took": took,
         "readings": {(row["source"], row["schedule"]): row for row in reversed(readings)}.values(),
-        "failed": failed[:ROWS_SHOWN], "rejected": store.rejected_by_reason(since, now),
-        "waiting": waiting[:ROWS_SHOWN], "more_waiting": max(0, len(waiting) - ROWS_SHOWN),
+        "failed": [row for row in readings if row["state"] != "ok"],
+        "rejected": store.rejected_by_reason(since, now),
+        "waiting": [d for d in store.undelivered(now - timedelta(days=7)) if d.state != "sent"],
         "deliveries": store.delivery_counts(),
         "issues": findings(records, now), "ever_run": records.since is not None, "never_run": NEVER_RUN,
         "incidents": store.unresolved_incidents(of_monitor=True), "spans": SPANS,

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any
 
 from markupsafe import Markup
 
 from monitor.core.diagnoses import DiagnosisState
-from monitor.core.records import Incident, TimelineEvent, Window
+from monitor.core.records import TimelineEvent, Window
 from monitor.core.windows import span
 from monitor.core.wording import count_of
 from monitor.report.csv_table import Table
 from monitor.report.figures.strip import strip
-from monitor.service.pages.base import RANGES, Page, PageContent, PageContext, teller
+from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.service.pages.incidents import what_of
-from monitor.story.label import STATE_WORDS, LabelStory, people_words
+from monitor.story.label import STATE_WORDS, LabelStory
 from monitor.story.sources import source_stories
 
-TOLD, EVENTS_SHOWN = 50, 40
-"""How many labels of a group are told in full, and how many events; the others are in the CSV."""
 Key = tuple[str, str | None]
 
 
@@ -33,26 +30,19 @@ def make(context: PageContext) -> PageContent:
     states = _states(context, shown)
     stories = [each for each in teller(context, week).of_all() if _fits(context, each)]
     groups = {state.value: [story for story in stories if _group(story) is state] for state in DiagnosisState}
-    events = _events(context, shown)
     states_now = Counter(story.state for story in stories if story.label is not None)
     values = {
-        "week": week, "weeks": [window.name for window in weeks], "groups": groups, "range": context.range_name(),
-        "ranges": RANGES, "told_most": TOLD, "shown": shown, "total": len(stories),
-        "people": people_words, "drawn": partial(_drawn, states, [window.name for window in shown]),
+        "week": week, "weeks": weeks, "groups": groups, "shown": shown, "total": len(stories),
+        "drawn": partial(_drawn, states, [window.name for window in shown]),
         "counted": {state.value: states_now[state] for state in DiagnosisState},
         "sizes": {name: _size(of) for name, of in groups.items()},
         "all_degraded": all(story.state is DiagnosisState.DEGRADED for story in groups["degraded"]),
         "sources": source_stories(_runs(context), context.config.sources, context.now),
-        "of_monitor": [(each.id, what_of(each, {})) for each in _of_monitor(context)],
-        "events": events[:EVENTS_SHOWN], "hidden_events": max(0, len(events) - EVENTS_SHOWN),
-        "before": {event: _week_before(weeks, event.at) for event in events[:EVENTS_SHOWN]},
+        # nothing is said of the monitor itself as of a past week
+        "of_monitor": () if context.text("week") else context.store.unresolved_incidents(of_monitor=True),
+        "what": what_of, "events": _events(context, shown),
     }  # fmt: skip
     return PageContent("overview.html.j2", "Overview", values, {"labels": lambda: _labels_table(stories)})
-
-
-def _of_monitor(context: PageContext) -> list[Incident]:
-    """What is wrong with the monitor itself; nothing is said of it as of a past week."""
-    return [] if context.text("week") else context.store.unresolved_incidents(of_monitor=True)
 
 
 def _shown(context: PageContext, newest_first: Sequence[Window], week: Window) -> list[Window]:
@@ -110,11 +100,6 @@ def _events(context: PageContext, shown: Sequence[Window]) -> list[TimelineEvent
         return []
     source = context.text("source") or None
     return context.store.timeline(source, since=shown[0].start, until=shown[-1].end)[::-1]
-
-
-def _week_before(newest_first: Sequence[Window], at: datetime) -> str | None:
-    """The last evaluated week that had ended at the time of an event, to compare with the newest."""
-    return next((window.name for window in newest_first if window.end <= at), None)
 
 
 def _labels_table(stories: Sequence[LabelStory]) -> Table:

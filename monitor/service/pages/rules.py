@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 
-from monitor.core import documents
 from monitor.service.pages.base import Page, PageContent, PageContext
 
 WEEKS = 52
-LABELS_SHOWN = 8
 
 
 def make(context: PageContext) -> PageContent:
@@ -21,11 +19,7 @@ def make(context: PageContext) -> PageContent:
     labels: dict[str, list[tuple[str, str | None, int]]] = {}
     for rule, source, label, windows in context.store.rule_breaches(since):
         labels.setdefault(rule, []).append((source, label, windows))
-    values = {
-        "rules": context.config.rules, "outcomes": outcomes, "labels": labels, "documents": documents.pages(),
-        "weeks": WEEKS, "labels_shown": LABELS_SHOWN, "revision": context.config.revision,
-    }  # fmt: skip
-    return PageContent("rules.html.j2", "Rules", values)
+    return PageContent("rules.html.j2", "Rules", {"outcomes": outcomes, "labels": labels, "weeks": WEEKS})
 
 
 PAGE = Page("/rules", make, nav="Rules")
