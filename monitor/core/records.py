@@ -102,7 +102,7 @@ IN_NO_WINDOW = (
 class Window:
     """A half-open span of time ``start <= t < end`` (both time zone aware) with its name.
 
-    >>> from datetime import UTC, datetime, timedelta
+    >>> from datetime import UTC, datetime
     >>> Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly").name
     '2026-W46'
     """
@@ -425,7 +425,7 @@ class SegmentSwitch:
     def is_off(self, now: datetime) -> bool:
         """Whether the segment is off now.
 
-        >>> from datetime import UTC, datetime, timedelta
+        >>> from datetime import UTC, datetime
         >>> SegmentSwitch("channel", "web", datetime(2026, 11, 9, tzinfo=UTC)).is_off(datetime(2026, 11, 9, tzinfo=UTC))
         True
         """

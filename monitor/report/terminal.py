@@ -61,7 +61,9 @@ def _history(estimates: Sequence[Estimate], *, requested: bool) -> Element:
     first = estimates[0]
     scale = scale_of(first.metric, [e.interval.value for of in by_subject.values() for e in of.values()])
     ordered = sorted(by_subject, key=lambda s: (s.source, s.label is not None, s.label or ""))
-    rows = [(subject, *_history_cells(by_subject[subject], windows, scale)) for subject in ordered]
+    rows: list[tuple[Cell, ...]] = [
+        (subject, *_history_cells(by_subject[subject], windows, scale)) for subject in ordered
+    ]
     omitted = "" if len(windows) == len(every) else f", the newest {len(windows)} of {len(every)} windows"
     title = f"{words.metric_name(first.metric, first.where)}, {windows[0].name} to {windows[-1].name}{omitted}"
     note = f"trend: one scale for all labels, {scale.low:.3g} to {scale.high:.3g}; change is of the windows shown"
