@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response
 
+from monitor.history.values import plain
 from monitor.service.backend import Service
 from monitor.service.problems import ProblemReason, RequestRefused
 
@@ -36,14 +36,10 @@ def backend_of(request: Request) -> Service:
     return backend
 
 
-def fresh(body: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    """JSON that no cache keeps."""
-    return JSONResponse(body, headers={"Cache-Control": "no-store", **(headers or {})})
-
-
-def iso(moment: datetime | None) -> str | None:
-    """A moment in UTC, as ISO 8601."""
-    return None if moment is None else moment.astimezone(UTC).isoformat()
+def fresh(body: dict[str, Any], *, already: bool = False) -> Response:
+    """JSON that no cache keeps; ``already``: an earlier request did what it tells."""
+    headers = {"Cache-Control": "no-store"} | ({"Idempotency-Replayed": "true"} if already else {})
+    return JSONResponse(plain(body), headers=headers)
 
 
 def has(if_none_match: str | None, tag: str) -> bool:

@@ -16,8 +16,9 @@ from monitor.core.records import LABEL_BYTES, Annotation
 from monitor.core.score_ranges import merged
 from monitor.operations.annotate import NewAnnotation
 from monitor.operations.change_switch import SwitchChange
+from monitor.report.csv_table import Table
 from monitor.service.access import GuardedRoute, named
-from monitor.service.answers import backend_of, fresh, has, iso
+from monitor.service.answers import backend_of, fresh, has
 from monitor.service.bodies import (
     PLAIN,
     AnnotationBody,
@@ -78,22 +79,13 @@ def get_board(
     Send another `request` each time, and refuse an answer (or a 304, by its header) that brings another one back.
     """
     body = to_json(backend_of(request).board())
-    tag = etag(body)
+    # weak, since `at` differs where the ETag does not
+    tag = etag_of(json.dumps({name: body[name] for name in body if name != "at"}, sort_keys=True).encode())
     headers = {"ETag": tag, "Cache-Control": "private, no-cache" if once is None else "no-store"}
     headers |= {REQUEST: once} if once is not None else {}
     if has(if_none_match, tag):
         return Response(status_code=304, headers=headers)
     return JSONResponse({**body, "request": once}, headers=headers)
-
-
-def etag(board: Mapping[str, Any]) -> str:
-    """The validator of a snapshot: weak, since ``at`` differs where the ETag does not.
-
-    >>> etag({"at": "1"}) == etag({"at": "2"}), etag({"at": "1", "switches": []}) == etag({"at": "1"})
-    (True, False)
-    """
-    facts = json.dumps({name: board[name] for name in board if name != "at"}, sort_keys=True)
-    return etag_of(facts.encode())
 
 
 @router.get(
@@ -118,23 +110,15 @@ def get_decision(
     board, now = backend.board(), backend.now()
     if not any(name == source for name, _ in (*board.switches, *board.automate_at)):
         raise RequestRefused(_R.UNKNOWN_SOURCE)
-    return fresh(decision_body(board, source, label, score, now, _segments_given(segment or [])))
-
-
-def _segments_given(texts: Sequence[str]) -> dict[str, str]:
-    """The values of segment columns, from ``column=value``; a text without = and a column given twice are left out."""
-    pairs = [(column, value) for column, sign, value in (text.partition("=") for text in texts) if sign]
+    # a text without = and a column given twice are left out
+    pairs = [(column, value) for column, sign, value in (text.partition("=") for text in segment or ()) if sign]
     columns = [column for column, _ in pairs]
-    return {column: value for column, value in pairs if columns.count(column) == 1}
+    given = {column: value for column, value in pairs if columns.count(column) == 1}
+    return fresh(_decision(board, source, label, score, now, given))
 
 
-def decision_body(
-    board: SwitchSnapshot,
-    source: str,
-    label: str,
-    score: float | None,
-    now: datetime,
-    segments: Mapping[str, str] | None = None,
+def _decision(
+    board: SwitchSnapshot, source: str, label: str, score: float | None, now: datetime, segments: Mapping[str, str]
 ) -> dict[str, Any]:
     """The decision with its reasons; ``allowed`` is None where no score was given: never a yes."""
     found = terms(board, source, label, now)
@@ -142,62 +126,64 @@ def decision_body(
     judged = found.judge(score, segments) if score is not None else found.closed
     decision = without_score if judged is None else judged  # not "or": a no is false
     stored = [board.switches[key] for key in ((source, label), (source, None)) if key in board.switches]
-    blocked = merged(r for state in stored for r in state.blocked)
-    about = {"source": source, "label": label, "score": score, "allowed": None if score is None else decision.allowed}
-    why = {"reason": decision.reason.value, "detail": decision.detail, "until": iso(decision.until)}
-    off = [{"column": c, "value": v} for state in stored for c, v in off_segments(state, now)]
-    limits = {"threshold": board.threshold(source, label), "blocked": [list(r) for r in blocked], "segments_off": off}
-    return about | why | limits | {"at": iso(board.at)}
+    return {
+        "source": source, "label": label, "score": score, "allowed": None if score is None else decision.allowed,
+        "reason": decision.reason, "detail": decision.detail, "until": decision.until,
+        "threshold": board.threshold(source, label), "blocked": merged(r for state in stored for r in state.blocked),
+        "segments_off": [{"column": c, "value": v} for state in stored for c, v in off_segments(state, now)],
+        "at": board.at,
+    }  # fmt: skip
 
 
-def _change(
-    request: Request, source: str, label: str | None, body: ChangeBody, key: str | None, *, enable: bool
-) -> Response:
+def _once(request: Request, key: str | None) -> str | None:
+    return f"http:{request.scope[CALLER]}:{key}" if key else None
+
+
+def _change(request: Request, source: str, label: str | None, body: ChangeBody, key: str | None) -> Response:
     if label is not None:
         check_label(label)
-    name = request.scope[CALLER]
-    once = f"http:{name}:{key}" if key else None
-    change = SwitchChange(source, label, enable, f"api:{name}", body.reason, body.until, once)
+    enable, by = request.scope["route"].path.endswith("/enable"), f"api:{request.scope[CALLER]}"
+    change = SwitchChange(source, label, enable, by, body.reason, body.until, _once(request, key))
     done = backend_of(request).change(change)
-    e = done.event
-    facts = {"source": e.source, "label": e.label, "state": e.to_state, "by": e.actor, "reason": e.reason}
-    times = {field: iso(getattr(e, field)) for field in ("at", "until", "lease_until")}
-    return fresh(facts | times, {"Idempotency-Replayed": "true"} if done.already else {})
+    (facts,) = Table.of(
+        [done.event], "source", "label", "state=to_state", "by=actor", "reason", "at", "until", "lease_until"
+    ).documents
+    return fresh(facts, already=done.already)
 
 
 _CHANGED: dict[str, Any] = {"response_model": ChangedBody, "responses": documented(ON_CHANGES)}
-
-
-@router.post("/v1/automation/{source}/disable", **named("disableSource", "disable", "Stop a whole source"), **_CHANGED)
-def disable_source(request: Request, source: SourcePath, body: ChangeBody, key: KeyHeader = None) -> Response:
-    """Turn the source's own switch off: no label of it may act, whatever its own switch says."""
-    return _change(request, source, None, body, key, enable=False)
-
-
-@router.post(
-    "/v1/automation/{source}/enable", **named("enableSource", "enable", "Lift the stop of a whole source"), **_CHANGED
-)
-def enable_source(request: Request, source: SourcePath, body: ChangeBody, key: KeyHeader = None) -> Response:
-    """Turn the source's own switch on: each label is again what its own switch says."""
-    return _change(request, source, None, body, key, enable=True)
-
-
-@router.post("/v1/automation/{source}/{label:path}/disable", **named("disable", "disable", "Stop a label"), **_CHANGED)
-def disable_label(
-    request: Request, source: SourcePath, label: LabelPath, body: ChangeBody, key: KeyHeader = None
-) -> Response:
-    """Turn a label off. No run undoes it; from `until` on, good windows may where `re_enable` lets them."""
-    return _change(request, source, label, body, key, enable=False)
+_STOP = "Turn the source's own switch off: no label of it may act, whatever its own switch says."
+_LIFT = "Turn the source's own switch on: each label is again what its own switch says."
+_OFF = "Turn a label off. No run undoes it; from `until` on, good windows may where `re_enable` lets them."
+_ON = "Turn a label on. It holds against runs until `until` (24 hours), except for critical labels."
 
 
 @router.post(
-    "/v1/automation/{source}/{label:path}/enable", **named("enable", "enable", "Let a label act again"), **_CHANGED
-)
-def enable_label(
+    "/v1/automation/{source}/enable", description=_LIFT,
+    **named("enableSource", "enable", "Lift the stop of a whole source"), **_CHANGED,
+)  # fmt: skip
+@router.post(
+    "/v1/automation/{source}/disable", description=_STOP, **named("disableSource", "disable", "Stop a whole source"),
+    **_CHANGED,
+)  # fmt: skip
+def change_source(request: Request, source: SourcePath, body: ChangeBody, key: KeyHeader = None) -> Response:
+    """Change the source's own switch."""
+    return _change(request, source, None, body, key)
+
+
+@router.post(
+    "/v1/automation/{source}/{label:path}/enable", description=_ON,
+    **named("enable", "enable", "Let a label act again"), **_CHANGED,
+)  # fmt: skip
+@router.post(
+    "/v1/automation/{source}/{label:path}/disable", description=_OFF, **named("disable", "disable", "Stop a label"),
+    **_CHANGED,
+)  # fmt: skip
+def change_label(
     request: Request, source: SourcePath, label: LabelPath, body: ChangeBody, key: KeyHeader = None
 ) -> Response:
-    """Turn a label on. It holds against runs until `until` (24 hours), except for critical labels."""
-    return _change(request, source, label, body, key, enable=True)
+    """Change a label's switch."""
+    return _change(request, source, label, body, key)
 
 
 @router.get(
@@ -212,8 +198,7 @@ def get_annotations(
     label: Annotated[str | None, Query(**_NAME, description="Only of this label and of its whole source.")] = None,
 ) -> Response:
     """The annotations that are not removed, by time."""
-    found = backend_of(request).annotations(source, label)
-    return fresh({"annotations": [_annotation(each) for each in found]})
+    return fresh({"annotations": _rows(backend_of(request).annotations(source, label))})
 
 
 @router.post(
@@ -226,11 +211,9 @@ def post_annotation(request: Request, body: NewAnnotationBody, key: KeyHeader = 
     """It is shown on every axis of the dashboard, with the token's name."""
     if body.label is not None:
         check_label(body.label)
-    name = request.scope[CALLER]
-    once = f"http:{name}:{key}" if key else None
-    requested = NewAnnotation(body.source, body.label, body.at, body.text, f"api:{name}", once)
-    stored, already = backend_of(request).annotate(requested)
-    return fresh(_annotation(stored), {"Idempotency-Replayed": "true"} if already else {})
+    by, once = f"api:{request.scope[CALLER]}", _once(request, key)
+    stored, already = backend_of(request).annotate(NewAnnotation(body.source, body.label, body.at, body.text, by, once))
+    return fresh(_rows([stored])[0], already=already)
 
 
 @router.post(
@@ -246,13 +229,14 @@ def remove_annotation(
 ) -> Response:
     """It stays stored, with who removed it and why; removed twice is removed once."""
     stored, already = backend_of(request).remove_annotation(id, f"api:{request.scope[CALLER]}", body.reason)
-    return fresh(_annotation(stored), {"Idempotency-Replayed": "true"} if already else {})
+    return fresh(_rows([stored])[0], already=already)
 
 
-def _annotation(found: Annotation) -> dict[str, Any]:
-    fields = {name: getattr(found, name) for name in ("id", "source", "label", "text", "removed_by", "removed_reason")}
-    times = {name: iso(getattr(found, name)) for name in ("at", "added_at", "removed_at")}
-    return {**fields, **times, "by": found.added_by}
+def _rows(found: Sequence[Annotation]) -> list[dict[str, Any]]:
+    return Table.of(
+        found, "id", "source", "label", "text", "removed_by", "removed_reason", "at", "added_at", "removed_at",
+        "by=added_by",
+    ).documents  # fmt: skip
 
 
 def check_label(label: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -19,15 +20,16 @@ from monitor.alerting.health.issues import WATCHDOG_NOTE, Observed, findings
 from monitor.alerting.health.look import observed
 from monitor.automation.state import allowed_of_each, off_segments
 from monitor.config.model import Config
-from monitor.core.diagnoses import Diagnosis
-from monitor.core.records import Estimate, Schedule
+from monitor.core.records import SCHEDULES, Estimate, Verdict
 from monitor.core.windows import begun
 from monitor.history.store import Store
 from monitor.metrics.registry import CONTRACT
 from monitor.story.gather import LOOKS_BACK
 
 MOST_LABELS = 1_000
-SCHEDULES: tuple[Schedule, ...] = ("weekly", "daily")
+_SOURCE = ("schedule", "source")
+_Gauge = tuple[str, str, Sequence[str], Mapping[Any, float]]
+"""Its name and words, the names of its labels, and their values -> its value."""
 
 
 def exposition(store: Store, config: Config, now: datetime, *, has_buttons: bool = False) -> bytes:
@@ -43,107 +45,110 @@ def families(store: Store, config: Config, now: datetime, seen: Observed) -> Ite
 
     They are of the newest window that was judged, for each schedule and source.
     """
-    newest = [
-        (schedule, source, run.window_start)
+    newest: list[dict[str, Any]] = [
+        {"schedule": schedule, "source": source, "window_start": run.window_start}
         for schedule in SCHEDULES
         for source, run in seen.newest_done(schedule).items()
     ]
-    yield from _runs(store, config, seen)
-    words = "What is wrong with the monitor itself, by named reason"
-    wrong = Counter((f.reason.value, f.severity) for f in findings(seen, now))
-    yield _gauge("calmon_monitor_findings", words, ("reason", "severity"), wrong)
-    words = "Verdicts of the newest window of each schedule and source"
-    verdicts = Counter(
-        (schedule, v.rule, source, v.outcome)
-        for schedule, source, start in newest
-        for v in store.verdicts(schedule=schedule, source=source, window_start=start)
-    )
-    yield _gauge("calmon_verdicts", words, ("schedule", "rule", "source", "outcome"), verdicts)
-    yield from _states(store.newest_diagnoses(back=LOOKS_BACK, until=now))
-    incidents = Counter((each.severity, each.state) for each in store.unresolved_incidents(of_monitor=None))
-    yield _gauge("calmon_incidents", "Incidents that are not resolved", ("severity", "state"), incidents)
-    deliveries = {(state,): count for state, count in store.delivery_counts().items()}
-    yield _gauge("calmon_deliveries", "Messages and changes of messages by state", ("state",), deliveries)
-    rows: dict[tuple[str, ...], float] = {}
-    for each in seen.readings:  # newest first
-        rows.setdefault((each.schedule, each.source), each.rows)
-    yield _gauge("calmon_rows", "Rows of the newest window that was read", ("schedule", "source"), rows)
-    words, names = "Rejected rows of the newest window, by reason", ("schedule", "source", "reason")
-    aside = {
-        (schedule, q.source, q.reason): q.rows
-        for schedule, source, start in newest
-        for q in store.quality(schedule, start, source)
-    }
-    yield _gauge("calmon_quarantined_rows", words, names, aside)
-    yield from _estimates(
-        [
-            estimate
-            for schedule, source, start in newest
-            for estimate in store.estimates(schedule=schedule, source=source, window_start=start)
-        ]
-    )
-    yield from _switches(seen, now)
+    verdicts = [verdict for each in newest for verdict in store.verdicts(**each)]
+    for name, words, labels, values in chain(
+        _runs(store, config, seen),
+        _of_windows(store, now, seen, newest, verdicts),
+        _estimates([estimate for each in newest for estimate in store.estimates(**each)]),
+        _switches(seen, now),
+    ):
+        family = GaugeMetricFamily(name, words, labels=labels)
+        for key, value in sorted(values.items()):
+            family.add_metric(key, value)
+        yield family
 
 
-def _runs(store: Store, config: Config, seen: Observed) -> Iterator[Metric]:
+def _runs(store: Store, config: Config, seen: Observed) -> Iterator[_Gauge]:
     newest: dict[tuple[str, str, str], float] = {}
     for run in seen.runs:
         at, key = (run.finished_at or run.started_at).timestamp(), (run.schedule, run.source, run.state)
         newest[key] = max(newest.get(key, at), at)
-    words = "When a run of this schedule and source last came to this state"
-    yield _gauge("calmon_last_run_timestamp_seconds", words, ("schedule", "source", "state"), newest)
-    names = ("schedule", "source")
-    words = "The end of the newest window in which at least one rule was judged"
+    yield (
+        "calmon_last_run_timestamp_seconds", "When a run of this schedule and source last came to this state",
+        ("schedule", "source", "state"), newest,
+    )  # fmt: skip
     ends = {
         (schedule, source): begun(schedule, start, config.zone).end.timestamp()
         for schedule in seen.scheduled
         for source in config.sources
         if (start := store.newest_evaluated(schedule, source)) is not None
     }
-    yield _gauge("calmon_judged_until_timestamp_seconds", words, names, ends)
+    yield (
+        "calmon_judged_until_timestamp_seconds",
+        "The end of the newest window in which at least one rule was judged", _SOURCE, ends,
+    )  # fmt: skip
     took = {
         (schedule, source): (run.finished_at - run.started_at).total_seconds()
         for schedule in seen.scheduled
         for source, run in seen.newest_done(schedule).items()
         if run.finished_at is not None
     }
-    yield _gauge("calmon_run_seconds", "How long the run of the newest window took", names, took)
+    yield "calmon_run_seconds", "How long the run of the newest window took", _SOURCE, took
     looked = seen.notes.get(WATCHDOG_NOTE)
     looks = {} if looked is None else {(): looked.at.timestamp()}
-    yield _gauge("calmon_watchdog_timestamp_seconds", "When the watchdog last looked", (), looks)
+    yield "calmon_watchdog_timestamp_seconds", "When the watchdog last looked", (), looks
 
 
-def _states(diagnoses: Sequence[Diagnosis]) -> Iterator[Metric]:
-    labels = [each for each in diagnoses if each.label is not None]
-    counts = Counter((each.source, each.state.value) for each in labels)
-    yield _gauge("calmon_labels", "Labels in each state, by their newest diagnosis", ("source", "state"), counts)
+def _of_windows(
+    store: Store, now: datetime, seen: Observed, newest: Sequence[Mapping[str, Any]], verdicts: Sequence[Verdict]
+) -> Iterator[_Gauge]:
+    wrong = Counter((f.reason.value, f.severity) for f in findings(seen, now))
+    yield (
+        "calmon_monitor_findings", "What is wrong with the monitor itself, by named reason", ("reason", "severity"),
+        wrong,
+    )  # fmt: skip
+    yield (
+        "calmon_verdicts", "Verdicts of the newest window of each schedule and source",
+        ("schedule", "rule", "source", "outcome"),
+        Counter((v.window.schedule, v.rule, v.subject.source, v.outcome) for v in verdicts),
+    )  # fmt: skip
+    diagnoses = store.newest_diagnoses(back=LOOKS_BACK, until=now)
+    counts = Counter((each.source, each.state.value) for each in diagnoses if each.label is not None)
+    yield "calmon_labels", "Labels in each state, by their newest diagnosis", ("source", "state"), counts
     kept = set(sorted({each.label or "" for each in diagnoses})[:MOST_LABELS])
-    states = {
-        (each.source, each.label or "", each.state.value): 1.0 for each in diagnoses if (each.label or "") in kept
-    }
-    words = "1 for the state of a label by its newest diagnosis (label empty: the source as a whole)"
-    yield _gauge("calmon_label_state", words, ("source", "label", "state"), states)
+    yield (
+        "calmon_label_state", "1 for the state of a label by its newest diagnosis (label empty: the source as a whole)",
+        ("source", "label", "state"),
+        {(d.source, d.label or "", d.state.value): 1.0 for d in diagnoses if (d.label or "") in kept},
+    )  # fmt: skip
+    incidents = Counter((each.severity, each.state) for each in store.unresolved_incidents(of_monitor=None))
+    yield "calmon_incidents", "Incidents that are not resolved", ("severity", "state"), incidents
+    deliveries = {(state,): count for state, count in store.delivery_counts().items()}
+    yield "calmon_deliveries", "Messages and changes of messages by state", ("state",), deliveries
+    rows = {(each.schedule, each.source): each.rows for each in reversed(seen.readings)}  # newest first
+    yield "calmon_rows", "Rows of the newest window that was read", _SOURCE, rows
+    yield (
+        "calmon_quarantined_rows", "Rejected rows of the newest window, by reason", (*_SOURCE, "reason"),
+        {
+            (each["schedule"], q.source, q.reason): q.rows
+            for each in newest
+            for q in store.quality(each["schedule"], each["window_start"], each["source"])
+        },
+    )  # fmt: skip
 
 
-def _estimates(estimates: Sequence[Estimate]) -> Iterator[Metric]:
+def _estimates(estimates: Sequence[Estimate]) -> Iterator[_Gauge]:
     contracted = [e for e in estimates if e.metric in CONTRACT and e.subject.segment is None]
-    labels = [(e.subject.source, e.subject.label or "") for e in contracted]
-    kept, names = set(sorted(set(labels))[:MOST_LABELS]), ("schedule", "source", "label", "metric", "where")
-    shared = [
-        ((e.window.schedule, *label, e.metric, e.where), e.interval)
-        for e, label in zip(contracted, labels, strict=True)
-        if label in kept
-    ]
+    kept = set(sorted({(e.subject.source, e.subject.label or "") for e in contracted})[:MOST_LABELS])
+    intervals = {
+        (e.window.schedule, e.subject.source, e.subject.label or "", e.metric, e.where): e.interval for e in contracted
+    }
     for name, words, part in (
         ("calmon_estimate", "Debiased value of a metric in the newest window", "value"),
         ("calmon_estimate_low", "Lower limit of its interval", "low"),
         ("calmon_estimate_high", "Upper limit of its interval", "high"),
     ):
-        found = {key: getattr(interval, part) for key, interval in shared}
-        yield _gauge(name, words, names, {key: value for key, value in found.items() if value is not None})
+        found = {key: getattr(interval, part) for key, interval in intervals.items() if key[1:3] in kept}
+        known = {key: value for key, value in found.items() if value is not None}
+        yield name, words, (*_SOURCE, "label", "metric", "where"), known
 
 
-def _switches(seen: Observed, now: datetime) -> Iterator[Metric]:
+def _switches(seen: Observed, now: datetime) -> Iterator[_Gauge]:
     switches = allowed_of_each(seen.switches, now, seen.identity)
     on, leases, segments = {}, {}, {}
     refused = Counter[tuple[str, str]]()
@@ -156,18 +161,17 @@ def _switches(seen: Observed, now: datetime) -> Iterator[Metric]:
             segments[key] = float(len(off_segments(s, now)))
         if s.state == "on" and s.lease_until is not None:
             leases[key] = (s.lease_until - now).total_seconds()
-    words = "1 where automation may act now (label empty: the source's own switch)"
-    yield _gauge("calmon_automation_on", words, ("source", "label"), on)
-    words = "Labels whose switch is on and that gates refuse all the same, by reason"
-    yield _gauge("calmon_gate_refuses", words, ("source", "reason"), refused)
+    of = ("source", "label")
+    yield "calmon_automation_on", "1 where automation may act now (label empty: the source's own switch)", of, on
+    yield (
+        "calmon_gate_refuses", "Labels whose switch is on and that gates refuse all the same, by reason",
+        ("source", "reason"), refused,
+    )  # fmt: skip
     words = "Segments of a label that are off by themselves: where automation is on, it is not for these"
-    yield _gauge("calmon_segments_off", words, ("source", "label"), segments)
-    words = "Seconds until the lease ends, and automation with it; negative: it has ended"
-    yield _gauge("calmon_lease_seconds", words, ("source", "label"), leases)
-
-
-def _gauge(name: str, words: str, labels: Sequence[str], values: Mapping[Any, float]) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, words, labels=labels)
-    for key, value in sorted(values.items()):
-        family.add_metric(key, value)
-    return family
+    yield "calmon_segments_off", words, of, segments
+    yield (
+        "calmon_lease_seconds",
+        "Seconds until the lease ends, and automation with it; negative: it has ended",
+        of,
+        leases,
+    )
