@@ -5,8 +5,9 @@ Composing only reads. Its result is stored in one transaction with the decisions
 
 from __future__ import annotations
 
+import base64
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -15,12 +16,11 @@ from monitor.alerting import notices
 from monitor.alerting.health import message
 from monitor.alerting.health.look import Look
 from monitor.alerting.picture import picture_of
-from monitor.alerting.slack.blocks import Payload, edited
+from monitor.alerting.slack.blocks import Payload, edited, hashed
 from monitor.alerting.slack.incident_message import (
     Story,
     incident_message,
     news_message,
-    picture,
     repeat_message,
     window_of,
 )
@@ -30,11 +30,11 @@ from monitor.config.model import Config, Route
 from monitor.context import Monitor
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import Delivery, DeliveryKind, Incident, IncidentEvent, IncidentReason
+from monitor.core.wording import clean
 from monitor.history.delivery_rows import Root
 from monitor.incidents.life import WATCHDOG, IncidentDecision, event_of
 from monitor.story.gather import Teller
 from monitor.story.label import LabelStory
-from monitor.story.switch import SwitchStory
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,8 @@ class _Composer:
     ) -> Delivery | None:
         """The edit of a message that shows something else than its ``last`` composition."""
         shown = self._living(story, incident, Route(channel=post.channel, mention=mention))
-        if last is not None and _is_same(shown, last.payload):
+        # two that differ in the last block only, which names the window, are the same: a day like the one before
+        if last is not None and shown["blocks"][:-1] == last.payload["blocks"][:-1]:
             return None
         sequence = self.monitor.store.last_edit(post.id) + 1
         return delivery_of(
@@ -215,11 +216,16 @@ class _Composer:
 
     def _switches(self, incident: Incident, *, against: bool) -> list[list[Any] | None]:
         """What is said of each label's switch, as the history keeps it; not until when, which each run changes."""
-        told = (
-            self.teller.switch(incident.source, label, against=against)
-            for label in incident.labels or (incident.label,)
-        )
-        return [None if each is None else _said(each) for each in told]
+        labels, tell = incident.labels or (incident.label,), self.teller.switch
+        return [
+            None
+            if each is None
+            else [
+                each.state, "" if each.allowed and each.held_until is None else each.words, each.button,
+                each.enable_helps, str(each.blocked), str(each.segments),
+            ]
+            for each in (tell(incident.source, label, against=against) for label in labels)
+        ]  # fmt: skip
 
     def _news(
         self, decision: IncidentDecision, story: Story, incident: Incident, post: Delivery, mention: str | None
@@ -251,12 +257,15 @@ class _Composer:
         if drawn is None:
             return []
         shows, png = drawn
-        id, payload = picture(png, story, window=incident.window, channel=post.channel, root=post.id, shows=shows)
-        made = delivery_of(
-            payload | {"window": window_of(incident)}, kind="incidents", now=self.monitor.clock(), operation="file",
-            root=post.id, id=id,
-        )  # fmt: skip
-        return [made]
+        id, window = hashed("picture", post.id), incident.window
+        title = f"{clean(story.name, 60)}, {window}"
+        payload = {
+            "channel": post.channel, "filename": f"calmon-{window}-{id}.png", "title": title,
+            "alt": f"{shows} of {title}: {story.sentence}", "png": base64.b64encode(png).decode("ascii"),
+            "window": window_of(incident),
+        }  # fmt: skip
+        now = self.monitor.clock()
+        return [delivery_of(payload, kind="incidents", now=now, operation="file", root=post.id, id=id)]
 
     def notices(self, decision: IncidentDecision, incident: Incident) -> list[Delivery]:
         """The notices of a decision: a new one where people are called, a last one to all who had one."""
@@ -280,16 +289,6 @@ class _Composer:
 
 def _kind(incident: Incident) -> DeliveryKind:
     return "monitor" if incident.is_of_monitor else "incidents"
-
-
-def _said(switch: SwitchStory) -> list[Any]:
-    words = "" if switch.allowed and switch.held_until is None else switch.words
-    return [switch.state, words, switch.button, switch.enable_helps, str(switch.blocked), str(switch.segments)]
-
-
-def _is_same(payload: Mapping[str, Any], shown: Mapping[str, Any]) -> bool:
-    """Whether two compositions differ in the last block only, which names the window: a day like the one before."""
-    return bool(payload["blocks"][:-1] == shown["blocks"][:-1])
 
 
 def _reply(monitor: Monitor, incident: Incident, payload: Payload) -> Delivery:

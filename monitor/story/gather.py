@@ -80,13 +80,12 @@ class Teller:
 
     def _before(self, diagnosis: Diagnosis) -> list[Diagnosis]:
         """The earlier diagnoses of a label that was in trouble within a year; of another there is nothing to tell."""
-        if diagnosis.label not in self._once("troubled", diagnosis.source, diagnosis.window, make=self._troubled):
+        read, since = self.store.troubled_diagnoses, self.now - BACK
+        troubled = self._once("troubled", diagnosis.source, diagnosis.window, make=lambda *about: read(*about, since))
+        if diagnosis.label not in {each.label for each in troubled}:
             return []
         past = self.diagnoses(diagnosis.source, diagnosis.label)
         return [each for each in past if each.window != diagnosis.window and each.window.end <= diagnosis.window.end]
-
-    def _troubled(self, source: str, before: Window) -> set[str | None]:
-        return {each.label for each in self.store.troubled_diagnoses(source, before, self.now - BACK)}
 
     def _story(
         self,
@@ -163,7 +162,8 @@ class Teller:
         )  # fmt: skip
         story = told()
         if not story.allowed and state.state != "never_set":
-            story = told(off_since=self._off_since(state.source, state.label))
+            events, key = self._events(state.source, state.label), (state.source, state.label)
+            story = told(off_since=off_since(events, key, self.now))  # from all of its events
         helps = story.enable_helps and state.source in self.config.sources
         counts = self.until is None and state.ok_streak  # the evidence of a past week is not kept
         known = self._once("known", state.source, state.label, make=self._known) if counts else ()
@@ -188,10 +188,6 @@ class Teller:
             return {(each.source, each.label): each for each in self.store.switches()}
 
         return self._once("switches", make=read)
-
-    def _off_since(self, source: str, label: str | None) -> datetime | None:
-        """Since when the switch is off, from all of its events."""
-        return off_since(self._events(source, label), (source, label), self.now)
 
     def _events(self, source: str, label: str | None) -> dict[Key, list[SwitchEvent]]:
         """The events of a label's switch, of its source's and of all gates."""

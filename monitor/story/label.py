@@ -149,7 +149,9 @@ def label_story(
         evidence=(about or diagnosis).because,
     )  # fmt: skip
     if about is None:
-        step = rename_words(diagnosis) or audit_words(diagnosis) or step_words(diagnosis.advice, diagnosis)
+        draw = f"`calmon audit draw --source {shlex.quote(clean(source))} --each 40 --out audit.csv`"
+        audit = f"have some checked: {draw}" if diagnosis.notes.unchecked else ""
+        step = rename_words(diagnosis) or audit or step_words(diagnosis.advice, diagnosis)
         return replace(told, do_now=do_now(diagnosis, switch), next_step=step)
     is_fine, explained = diagnosis.state is DiagnosisState.FINE, bool(diagnosis.notes.explained_by)
     return replace(
@@ -318,13 +320,6 @@ def rename_words(diagnosis: Diagnosis) -> str:
         return ""
     names = " ".join(shlex.quote(clean(each)) for each in (diagnosis.source, label, new))
     return f"if renamed: `calmon label rename {names} --reason TEXT`"
-
-
-def audit_words(diagnosis: Diagnosis) -> str:
-    """What to do where no item that acts alone has a truth, with the command."""
-    source = shlex.quote(clean(diagnosis.source))
-    draw = f"`calmon audit draw --source {source} --each 40 --out audit.csv`"
-    return f"have some checked: {draw}" if diagnosis.notes.unchecked else ""
 
 
 def _name(label: str) -> str:

@@ -30,25 +30,22 @@ def source_stories(runs: Iterable[Mapping[str, Any]], sources: Iterable[str], no
     >>> source_stories([], ["tickets"], datetime(2026, 11, 16))
     [SourceStory(source='tickets', words='never judged', failed=False)]
     """
-    newest: dict[str, dict[str, Mapping[str, Any]]] = {}
+    newest: dict[tuple[str, str], Mapping[str, Any]] = {}
     for run in runs:
-        newest.setdefault(run["source"], {}).setdefault(run["schedule"], run)
-    return [_story(source, newest.get(source, {}), now) for source in sources]
+        newest.setdefault((run["source"], run["schedule"]), run)
+    stories = []
+    for source in sources:
+        mine = [newest[source, schedule] for schedule in _UNITS if (source, schedule) in newest]
+        failed = any(
+            (run["state"] != "done" and now - run["started_at"] > timedelta(days=1)) or run["state"] == "failed"
+            for run in mine
+        )
+        stories.append(SourceStory(source, "; ".join(_words(run, now) for run in mine) or "never judged", failed))
+    return stories
 
 
-def _story(source: str, newest: Mapping[str, Mapping[str, Any]], now: datetime) -> SourceStory:
-    mine = [newest[schedule] for schedule in _UNITS if schedule in newest]
-    words = "; ".join(_run_words(run, now) for run in mine)
-    failed = any(
-        (run["state"] != "done" and now - run["started_at"] > timedelta(days=1)) or run["state"] == "failed"
-        for run in mine
-    )
-    return SourceStory(source, words or "never judged", failed)
-
-
-def _run_words(run: Mapping[str, Any], now: datetime) -> str:
-    name = f"{_UNITS[run['schedule']]} {clean(run['window_name'])}"
-    if run["finished_at"] is None:
-        return f"{name} {run['state']}, begun {duration(now - run['started_at'])} ago"
-    what = "judged" if run["state"] == "done" else run["state"]
-    return f"{name} {what} {duration(now - run['finished_at'])} ago"
+def _words(run: Mapping[str, Any], now: datetime) -> str:
+    name, begun, ended = f"{_UNITS[run['schedule']]} {clean(run['window_name'])}", run["started_at"], run["finished_at"]
+    if ended is None:
+        return f"{name} {run['state']}, begun {duration(now - begun)} ago"
+    return f"{name} {'judged' if run['state'] == 'done' else run['state']} {duration(now - ended)} ago"

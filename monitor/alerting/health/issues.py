@@ -383,13 +383,12 @@ def _may_be_ahead(observed: Observed, now: datetime) -> bool:
     """Whether another schedule runs and finds no row in any source: the clock may be days ahead, and it says so."""
     return any(
         any(_late(observed, schedule, now)[1].values())
-        and all(_is_stale(_of_source(observed, source, schedule)) for source in observed.sources)
+        and all(
+            WatchReason.DATA_STALE in {issue.reason for issue in _of_source(observed, source, schedule)}
+            for source in observed.sources
+        )
         for schedule in observed.scheduled
     )
-
-
-def _is_stale(found: Iterable[HealthIssue]) -> bool:
-    return any(issue.reason is WatchReason.DATA_STALE for issue in found)
 
 
 def _gaps(observed: Observed, schedule: Schedule) -> Iterable[HealthIssue]:

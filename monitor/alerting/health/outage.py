@@ -116,15 +116,19 @@ def report_lost(settings: Settings, config: Config, what: str, error: HistoryLos
 
 def end(settings: Settings, store: Store, now: datetime) -> None:
     """The history can be used: after an outage, its message turns green, and one reply says so."""
+    path = file_of(settings)
     if _read(settings) is None:
-        _keep_room(settings)
+        if not _has_room(path):
+            with _claimed(path):  # another process may have made the file, for an outage that begins now
+                if not _has_room(path):
+                    _put(path, "")
         return
     try:
         refuse_full(store, now)
     except SQLAlchemyError as error:
         log.error("the history still takes nothing more: %s", error)
         return
-    with _claimed(file_of(settings)):
+    with _claimed(path):
         outage = _read(settings)
         sender = sender_to(settings, outage.channel if outage is not None else "")
         if outage is None:  # another process has ended it meanwhile
@@ -158,7 +162,10 @@ def _has_ended(settings: Settings, sender: Sender, outage: Outage, now: datetime
     since = datetime.fromisoformat(outage.since).astimezone(UTC)
     edit, reply = message.history_back(since, now, channel=outage.channel)
     try:
-        root = _root(outage) or (_unanswered(sender, outage, since) if outage.uncertain else None)
+        root = _root(outage)
+        if root is None and outage.uncertain:  # Slack may have accepted the message without an answer
+            id = message.outage_id(since, outage.number)
+            root = sender.find(Delivery(id, "monitor", outage.channel, {}, created_at=since))
         if root is not None:
             sender.send(delivery_of(edit, kind="monitor", now=now, operation="edit", root="outage"), root)
             _write(settings, replace(outage, uncertain=True))  # in case this process ends while it sends
@@ -169,12 +176,6 @@ def _has_ended(settings: Settings, sender: Sender, outage: Outage, now: datetime
         _write(settings, replace(outage, uncertain=outage.uncertain or failed.ambiguous))
         return failed.permanent
     return True
-
-
-def _unanswered(sender: Sender, outage: Outage, since: datetime) -> Sent | None:
-    """Where the message is that Slack may have accepted without an answer; None if it is in no place."""
-    id = message.outage_id(since, outage.number)
-    return sender.find(Delivery(id, "monitor", outage.channel, {}, created_at=since))
 
 
 def _message(settings: Settings, outage: Outage, to: Route, flow: str, error: str, now: datetime) -> Delivery:
@@ -211,14 +212,6 @@ def _write(settings: Settings, outage: Outage) -> None:
     text = json.dumps(asdict(outage))
     if not _put(file_of(settings), text):
         _put(_own_file(settings), text)
-
-
-def _keep_room(settings: Settings) -> None:
-    path = file_of(settings)
-    if not _has_room(path):
-        with _claimed(path):  # another process may have made the file, for an outage that begins now
-            if not _has_room(path):
-                _put(path, "")
 
 
 def _has_room(path: Path) -> bool:

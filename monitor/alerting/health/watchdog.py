@@ -51,17 +51,14 @@ def stand_in(monitor: Monitor) -> bool:
         if seen is not None:
             monitor.store.drop_note(issues.SILENT_NOTE)
         return False
-    since = now if seen is None or not timedelta(0) <= now - seen.at <= STAND_IN_AFTER else _begun(seen)
+    since = now
+    if seen is not None and timedelta(0) <= now - seen.at <= STAND_IN_AFTER:  # without a pause of the drain's own
+        since = datetime.fromisoformat(seen.detail["since"])
     monitor.store.put_note(Note(issues.SILENT_NOTE, now, {"since": since.isoformat()}))
     if now - since < STAND_IN_AFTER:
         return False
     watch_monitor(monitor)
     return True
-
-
-def _begun(seen: Note) -> datetime:
-    """Since when the drain has seen a silent watchdog, without a pause of its own."""
-    return datetime.fromisoformat(seen.detail["since"])
 
 
 def watch_runs(monitor: Monitor) -> list[HealthIssue]:

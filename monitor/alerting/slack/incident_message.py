@@ -6,14 +6,12 @@ the label's page, to which it links.
 
 from __future__ import annotations
 
-import base64
 from typing import Any, TypeAlias
 
 from monitor.alerting.health.message import MonitorStory, message_of_monitor
 from monitor.alerting.slack.blocks import (
     DONE,
     EMOJI,
-    Block,
     Payload,
     button,
     escape,
@@ -49,11 +47,18 @@ def incident_message(
     id = hashed("incident", incident.id, again)
     if not isinstance(story, LabelStory):
         return message_of_monitor(story, incident, route, id, links) | {"stages": story.stages}
-    title = title_of(story, incident)
+    title, switch, url = title_of(story, incident), story.switch, links.label(incident.source, incident.label)
+    more = link(url, "more") if url else f"`calmon explain {story.evidence[0][:8]}`" if story.evidence else ""
+    footer = [escape(clean(incident.source)), incident.window, f"incident `{incident.id[:8]}`", more]
+    buttons = []
+    if switch is not None and not incident.labels and switch.enable_helps and switch.button is not None:
+        off = switch.button == "on"
+        what = ("automation_off", "Turn automation off") if off else ("automation_on", "Turn automation on")
+        buttons = [button(*what, incident.id, "danger" if off else None)]
     made = message_of(
-        incident, route, id, top=plain(title), footer=_footer(story, incident, links),
-        push=" ".join(part for part in (escape(f"{title}{story.known}."), _automation(story)) if part),
-        paragraphs=("\n".join(_lines(story, incident)),), buttons=_buttons(story, incident),
+        incident, route, id, top=plain(title), footer=" · ".join(filter(None, footer)),
+        push=" ".join(filter(None, (escape(f"{title}{story.known}."), _automation(story)))),
+        paragraphs=("\n".join(_lines(story, incident)),), buttons=buttons,
     )  # fmt: skip
     return made | {"window": window_of(incident)}  # stored with the message, not sent
 
@@ -66,10 +71,15 @@ def window_of(incident: Incident) -> list[str]:
 def _lines(story: LabelStory, incident: Incident) -> list[str]:
     """The text under the header, one line a thought; what matters least is left out where it would be too long."""
     mark = DONE if not incident.is_open else EMOJI[incident.severity]
-    kept = _most(_parts(story, incident), WORDS - _words(title_of(story, incident)))
-    first = "; ".join(text for of, text in kept if of == "first")
+    parts, left = _parts(story, incident), WORDS - len(title_of(story, incident).split())
+    kept: set[int] = set()
+    for rank, _, text in sorted(parts):
+        left -= len(text.split())
+        if left >= 0 or not kept:
+            kept.add(rank)
+    first = "; ".join(text for rank, of, text in parts if rank in kept and of == "first")
     lines = [f"{mark} {first}."] if first else []
-    return lines + [text for of, text in kept if of != "first"] or [mark]
+    return lines + [text for rank, of, text in parts if rank in kept and of != "first"] or [mark]
 
 
 def _parts(story: LabelStory, incident: Incident) -> list[tuple[int, str, str]]:
@@ -94,41 +104,12 @@ def _parts(story: LabelStory, incident: Incident) -> list[tuple[int, str, str]]:
     return [part for part in known if part[2]]
 
 
-def _most(parts: list[tuple[int, str, str]], words: int) -> list[tuple[str, str]]:
-    kept: set[int] = set()
-    for rank, _, text in sorted(parts):
-        words -= _words(text)
-        if words >= 0 or not kept:
-            kept.add(rank)
-    return [(line, text) for rank, line, text in parts if rank in kept]
-
-
-def _words(text: str) -> int:
-    return len(text.split())
-
-
 def _sentence(text: str) -> str:
     return f"{escape(text[:1].upper() + text[1:])}." if text else ""
 
 
 def _automation(story: LabelStory) -> str:
     return "" if story.switch is None else f"{escape(story.switch.short or story.switch.words)}."
-
-
-def _buttons(story: LabelStory, incident: Incident) -> tuple[Block, ...]:
-    switch = story.switch
-    if switch is None or incident.labels or not switch.enable_helps or switch.button is None:
-        return ()
-    if switch.button == "on":
-        return (button("automation_off", "Turn automation off", incident.id, "danger"),)
-    return (button("automation_on", "Turn automation on", incident.id),)
-
-
-def _footer(story: LabelStory, incident: Incident, links: Links) -> str:
-    url = links.label(incident.source, incident.label)
-    more = link(url, "more") if url else f"`calmon explain {story.evidence[0][:8]}`" if story.evidence else ""
-    parts = [escape(clean(incident.source)), incident.window, f"incident `{incident.id[:8]}`", more]
-    return " · ".join(part for part in parts if part)
 
 
 def news_message(
@@ -156,9 +137,7 @@ def news_message(
         id=("news", incident.window, decision.reason, incident.severity, incident.reason, decision.why),
         change="call" if decision.calls else "news", **thread,
     )  # fmt: skip
-    return made | {
-        "one_event": True, "window": window_of(incident),
-    }  # fmt: skip
+    return made | {"one_event": True, "window": window_of(incident)}
 
 
 def repeat_message(story: Story, incident: Incident, *, number: int, **thread: Any) -> Payload:
@@ -169,15 +148,3 @@ def repeat_message(story: Story, incident: Incident, *, number: int, **thread: A
     text = f"*Not acknowledged yet:* {top}.\n{how} `calmon incidents ack {incident.id[:8]}`."
     push = f"Not acknowledged yet: {top}"
     return reply_of(incident, text, push=push, id=("repeat", str(number)), change="repeat", **thread)
-
-
-def picture(png: bytes, story: LabelStory, *, window: str, channel: str, root: str, shows: str) -> tuple[str, Payload]:
-    """(delivery id, payload) of the picture that goes into a living message's thread; ``shows`` says what it is."""
-    id, name = hashed("picture", root), clean(story.name, 60)
-    return id, {
-        "channel": channel,
-        "filename": f"calmon-{window}-{id}.png",
-        "title": f"{name}, {window}",
-        "alt": f"{shows} of {name}, {window}: {story.sentence}",
-        "png": base64.b64encode(png).decode("ascii"),
-    }

@@ -83,15 +83,13 @@ def last_call(sent_at: datetime, thread: Iterable[Delivery], restored: datetime 
     What was superseded called nobody. After a history was put back (``restored``), its last call may be lost: the time
     is counted from then. A clock that was ahead left times in the future: they are passed over.
     """
-    called = [_called_at(each) for each in thread if is_call(each) and each.state != "superseded"]
-    known = (at for at in (sent_at, restored, *called) if at is not None and at <= now)
-    return max(known, default=datetime.min.replace(tzinfo=UTC))
-
-
-def _called_at(call: Delivery) -> datetime:
-    """When a call was written; of one that waited, as after a run that was killed, when it was sent."""
-    sent = call.sent_at or call.created_at
-    return sent if sent - call.created_at > WAITED else call.created_at
+    times = [sent_at, restored]
+    for call in thread:
+        if is_call(call) and call.state != "superseded":
+            sent = call.sent_at or call.created_at
+            # of one that waited, as after a run that was killed, when it was sent
+            times.append(sent if sent - call.created_at > WAITED else call.created_at)
+    return max((at for at in times if at is not None and at <= now), default=datetime.min.replace(tzinfo=UTC))
 
 
 def is_reminder(delivery: Delivery) -> bool:

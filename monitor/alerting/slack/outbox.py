@@ -178,12 +178,16 @@ class _Drain:
             return self._deliver(delivery, root)
 
     def _deliver(self, delivery: Delivery, root: Root | None) -> Delivery | None:
-        if root is not None and root.state in _ENDED:
-            return self._end_with(delivery, root)
+        if root is not None and root.state in _ENDED:  # it ends for the reason for which its message is never sent
+            state: DeliveryState = "not_sent" if root.state == "not_sent" else "dead"
+            return self._conclude(delivery, state, f"its message was not sent: {root.error or root.state}")
         if is_call(delivery) and not self._still_calls(delivery):
             if is_reminder(delivery):
                 return self._conclude(delivery, "superseded")
-            delivery = self._quieted(delivery)
+            # stored as it is sent, without its mention: it is no call, and the next reminder does not wait
+            payload = without_call(dict(delivery.payload))
+            self.store.recompose_delivery(delivery.id, payload)
+            delivery = replace(delivery, payload=payload)
         taken = self._take(delivery)
         if taken is None:
             log.info("delivery %s: someone else has it, or a later edit", delivery.id)
@@ -221,17 +225,8 @@ class _Drain:
         if edit is None or edit.operation != "edit" or edit.state not in ("pending", "failed"):
             return taken, None
         payload = {**taken.payload, "text": edit.payload["text"], "blocks": edit.payload.get("blocks")}
-        return replace(taken, payload=payload if self._is_waited_for(taken.id) else without_mention(payload)), edit
-
-    def _end_with(self, delivery: Delivery, root: Root) -> Delivery | None:
-        """End a delivery whose message is never sent, for the same reason."""
-        state: DeliveryState = "not_sent" if root.state == "not_sent" else "dead"
-        error = f"its message was not sent: {root.error or root.state}"
-        return self._conclude(delivery, state, error)
-
-    def _is_waited_for(self, root: str | None) -> bool:
-        """Whether an incident of a message is open: neither acknowledged, silenced nor resolved."""
-        return any(each.state == "open" for each in self.store.incidents_of([root] if root else []))
+        is_waited_for = any(each.state == "open" for each in self.store.incidents_of([taken.id]))
+        return replace(taken, payload=payload if is_waited_for else without_mention(payload)), edit
 
     def _still_calls(self, call: Delivery) -> bool:
         """Whether a reply that mentions people must still do so.
@@ -256,12 +251,6 @@ class _Drain:
         post = next((each for each in thread if each.id == call.root), None)
         sent = None if post is None or post.uncertain or post.state != "sent" else post.sent_at
         return call.root in self.posted or (sent is not None and call.created_at < sent <= self.now())
-
-    def _quieted(self, call: Delivery) -> Delivery:
-        """The reply without its mention, stored as it is sent: it is no call, and the next reminder does not wait."""
-        payload = without_call(dict(call.payload))
-        self.store.recompose_delivery(call.id, payload)
-        return replace(call, payload=payload)
 
     def _conclude(self, delivery: Delivery, state: DeliveryState, error: str | None = None) -> Delivery | None:
         """End a delivery without another attempt; None where another worker has it."""
