@@ -130,7 +130,8 @@ class _Material:
 
     def subjects(self) -> list[Subject]:
         """The subjects with a number, a verdict or a diagnosis in the window, by name; a source before its labels."""
-        found = {*self.estimates, *self.stories, *(each for each in self.verdicts if self._current(each))}
+        found = {subject for subject, of in self.estimates.items() if any(e.subject.segment is None for e in of)}
+        found |= {*self.stories, *(subject for subject in self.verdicts if self._current(subject))}
         return sorted(found, key=lambda s: (s.source, s.label is not None, s.label or ""))
 
     def _current(self, subject: Subject) -> tuple[Verdict, ...]:

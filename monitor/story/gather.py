@@ -80,8 +80,10 @@ class Teller:
 
     def _before(self, diagnosis: Diagnosis) -> list[Diagnosis]:
         """The earlier diagnoses of a label that was in trouble within a year; of another there is nothing to tell."""
-        read, since = self.store.troubled_diagnoses, self.now - BACK
-        troubled = self._once("troubled", diagnosis.source, diagnosis.window, make=lambda *about: read(*about, since))
+        troubled = self._once(
+            "troubled", diagnosis.source, diagnosis.window,
+            make=lambda source, before: self.store.troubled_diagnoses(source, before, self.now - BACK),
+        )  # fmt: skip
         if diagnosis.label not in {each.label for each in troubled}:
             return []
         past = self.diagnoses(diagnosis.source, diagnosis.label)
