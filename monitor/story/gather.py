@@ -82,7 +82,7 @@ class Teller:
         """The earlier diagnoses of a label that was in trouble within a year; of another there is nothing to tell."""
         troubled = self._once(
             "troubled", diagnosis.source, diagnosis.window,
-            make=lambda source, before: self.store.troubled_diagnoses(source, before, self.now - BACK),
+            make=lambda: self.store.troubled_diagnoses(diagnosis.source, diagnosis.window, self.now - BACK),
         )  # fmt: skip
         if diagnosis.label not in {each.label for each in troubled}:
             return []
@@ -126,15 +126,15 @@ class Teller:
         """The story of a diagnosis; where several sources have a label of this name, with its source."""
         label, others = diagnosis.label, [each for each in self.config.sources if each != diagnosis.source]
         shared = label is not None and any(
-            label in self._once("labels", source, make=self.store.known_labels) for source in others
+            label in self._once("labels", source, make=partial(self.store.known_labels, source)) for source in others
         )
         return label_story(diagnosis, as_of=self.now, of_source=shared, **about)
 
     def diagnoses(self, source: str, label: str | None) -> list[Diagnosis]:
         """The diagnoses of a label in the last year, oldest first."""
 
-        def read(*about: Any) -> list[Diagnosis]:
-            found = self.store.diagnoses_of(*about, since=(self.until or self.now) - BACK)
+        def read() -> list[Diagnosis]:
+            found = self.store.diagnoses_of(source, label, since=(self.until or self.now) - BACK)
             return [each for each in found if self.until is None or each.window.end <= self.until]
 
         return self._once("diagnoses", source, label, make=read)
@@ -158,8 +158,13 @@ class Teller:
     def switch_now(self, state: SwitchState, *, against: bool = False) -> SwitchStory:
         """The story of one switch: where it is off, since when, by the ends of its leases too."""
         whole = None if state.label is None else self._state(state.source, None)
+        identity = (
+            self._once("identity", make=self.store.identity)
+            if self.until is None
+            else identity_as_of(by_switch(self.store.gate_events()), self.now)
+        )
         told = partial(
-            switch_story, state, self.now, whole=whole, identity=self._identity(), against=against,
+            switch_story, state, self.now, whole=whole, identity=identity, against=against,
             dry_run=self.config.automation.dry_run,
         )  # fmt: skip
         story = told()
@@ -176,30 +181,20 @@ class Teller:
 
     def _state(self, source: str, label: str | None) -> SwitchState:
         if self.until is None:
-            return self._switches().get((source, label), SwitchState(source, label))
+            of_each = self._once("switches", make=lambda: {(s.source, s.label): s for s in self.store.switches()})
+            return of_each.get((source, label), SwitchState(source, label))
         events = self._events(source, label).get((source, label), ())
         return switch_as_of(events, self.now, source=source, label=label)
 
-    def _identity(self) -> Identity:
-        if self.until is None:
-            return self._once("identity", make=self.store.identity)
-        return identity_as_of(by_switch(self.store.gate_events()), self.now)
-
-    def _switches(self) -> Mapping[Key, SwitchState]:
-        def read() -> Mapping[Key, SwitchState]:
-            return {(each.source, each.label): each for each in self.store.switches()}
-
-        return self._once("switches", make=read)
-
     def _events(self, source: str, label: str | None) -> dict[Key, list[SwitchEvent]]:
         """The events of a label's switch, of its source's and of all gates."""
-        read, switches = self.store.switch_events, dict.fromkeys((None, label))
-        own = [event for each in switches for event in self._once("events", source, each, make=read)]
+        read = partial(self.store.switch_events, source)
+        own = [e for each in {None, label} for e in self._once("events", source, each, make=partial(read, each))]
         return by_switch([*own, *self._once("gates", make=self.store.gate_events)])
 
-    def _once(self, *key: Any, make: Callable[..., _T]) -> _T:
+    def _once(self, *key: Any, make: Callable[[], _T]) -> _T:
         if key not in self._read_once:
-            self._read_once[key] = make(*key[1:])
+            self._read_once[key] = make()
         return cast("_T", self._read_once[key])
 
 

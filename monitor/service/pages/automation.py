@@ -33,7 +33,12 @@ def make(context: PageContext) -> PageContent:
         "costs": any(work.priced or work.spared for work in months.values()), "changes": changes,
         "enable": context.choice("switch", ("disable", "enable"), "disable") == "enable",
     }  # fmt: skip
-    tables = {"months": lambda: _work_table(months), "changes": lambda: _changes_table(changes)}
+    tables = {
+        "months": lambda: _work_table(months),
+        "changes": lambda: Table.of(
+            changes, "at", "source", "label", "kind", "from=from_state", "to=to_state", "until", "by=actor", "reason"
+        ),
+    }
     return PageContent("automation.html.j2", "Automation", values, tables)
 
 
@@ -93,12 +98,6 @@ def _work_table(months: Mapping[str, Work]) -> Table:
         "extra_errors=extra", "errors_avoided=avoided", "avoided_low=low", "avoided_high=high",
         "cost_of_wrong_actions=priced", "cost_avoided=spared",
     )  # fmt: skip
-
-
-def _changes_table(changes: Sequence[SwitchEvent]) -> Table:
-    return Table.of(
-        changes, "at", "source", "label", "kind", "from=from_state", "to=to_state", "until", "by=actor", "reason"
-    )
 
 
 PAGE = Page("/automation", make, nav="Automation", query=frozenset({"weeks", "source", "label", "switch"}))

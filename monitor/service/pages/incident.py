@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from monitor.core import documents
-from monitor.core.records import Incident
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.service.pages.incidents import what_of
 from monitor.story.label import story_lines
@@ -22,14 +20,9 @@ def make(context: PageContext) -> PageContent:
         "lines": [what_of(incident)] if story is None else story_lines(story), "text_of": text_of,
         # the message itself, then what followed by time
         "messages": sorted(found, key=lambda d: d.operation != "post"),
-        "pages": [name for name in _documents(incident) if name in documents.pages()],
+        "pages": [*(f"rules/{rule}" for rule in incident.rules), *(f"runbook/{name}" for name in incident.reasons)],
     }  # fmt: skip
     return PageContent("incident.html.j2", f"Incident: {incident.name}", values)
-
-
-def _documents(incident: Incident) -> Iterator[str]:
-    yield from (f"rules/{rule}" for rule in incident.rules)
-    yield from (f"runbook/{reason}" for reason in incident.reasons)
 
 
 def text_of(payload: Mapping[str, Any]) -> str:

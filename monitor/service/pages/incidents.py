@@ -46,7 +46,13 @@ def make(context: PageContext) -> PageContent:
         "rows": list(rows.values()), "summary": summary(shown), "what": partial(what_of, stories=stories),
         "spans": SPANS, "weeks": str(weeks), "state": state, "severity": severity, "severities": SEVERITY_RANK,
     }  # fmt: skip
-    return PageContent("incidents.html.j2", "Incidents", values, {"incidents": lambda: _table(shown)})
+    columns = (
+        "id", "source", "label", "kind", "severity", "state", "opened_at", "opened_window", "acknowledged_by",
+        "hours_to_acknowledge=acknowledged_after", "resolved_at", "resolved_by", "hours_to_resolve=resolved_after",
+        "reopened", "reason=reasons",
+    )  # fmt: skip
+    tables = {"incidents": lambda: Table.of(shown, *columns)}
+    return PageContent("incidents.html.j2", "Incidents", values, tables)
 
 
 def _place(incident: Incident) -> tuple[bool, int, float, str]:
@@ -82,14 +88,6 @@ def summary(incidents: Sequence[Incident]) -> Mapping[str, object]:
 
 def _median(lengths: Sequence[timedelta]) -> timedelta | None:
     return timedelta(seconds=median(each.total_seconds() for each in lengths)) if lengths else None
-
-
-def _table(incidents: Sequence[Incident]) -> Table:
-    return Table.of(
-        incidents, "id", "source", "label", "kind", "severity", "state", "opened_at", "opened_window",
-        "acknowledged_by", "hours_to_acknowledge=acknowledged_after", "resolved_at", "resolved_by",
-        "hours_to_resolve=resolved_after", "reopened", "reason=reasons",
-    )  # fmt: skip
 
 
 PAGE = Page("/incidents", make, nav="Incidents", query=frozenset({"weeks", "state", "severity", "source", "label"}))

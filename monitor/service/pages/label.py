@@ -13,7 +13,7 @@ from monitor.automation.as_of import lease_ends, on_spans
 from monitor.core.page_paths import label_path
 from monitor.core.records import Incident, Subject, Verdict
 from monitor.core.score_ranges import ranges_text
-from monitor.core.wording import maturity_words, segment_name
+from monitor.core.wording import segment_name
 from monitor.evaluation.safe_scores import from_scores
 from monitor.history.switches import CHANGES
 from monitor.metrics.registry import METRICS
@@ -24,7 +24,6 @@ from monitor.report.expected import MEASURED, sentence
 from monitor.report.explanation import Explanation, explain
 from monitor.report.figures.label_trend import LabelEvent, Span, label_trend
 from monitor.report.figures.panels import histogram_svg, reliability_svg
-from monitor.report.figures.reliability import Reliability, reliability_beside
 from monitor.report.figures.trend import Trend
 from monitor.report.tables import shift_sentence
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
@@ -33,7 +32,6 @@ from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.story.label import STATE_WORDS, LabelStory
 
 RELIABILITY_SIDE = 600.0
-SEGMENTS = 24
 _SWITCHED = frozenset({*CHANGES, "segment_held"})
 _SEVERITIES = ("critical", "warning", "info")
 _OUTCOMES = ("breach", "unconfirmed", "not_evaluated", "ok")
@@ -50,8 +48,11 @@ def make(context: PageContext) -> PageContent:
     history = LabelHistory(context, subject, shown)
     if subject.label is not None and subject.label not in labels and not history.trends:
         return unknown
-    story = teller(context, week).of_label(subject.source, subject.label, _incident(context, subject))
-    explained, events, reliability = _explained(history), _events(history), _reliability(history)
+    since = context.now - timedelta(weeks=4)  # of a past week no incident is shown
+    incidents = [] if context.text("week") else context.store.incidents(*history.about, since=since)
+    newest = max(incidents, key=lambda each: each.opened_at, default=None)
+    story = teller(context, week).of_label(*history.about, newest)
+    explained, events, bins = _explained(history), _events(history), history.reliability
     trend = _trend_of(history, explained, story)
     name, other = history.other
     counts, automate_at = history.counts, history.automate_at
@@ -60,12 +61,11 @@ def make(context: PageContext) -> PageContent:
         "subject": subject, "week": week, "weeks": weeks, "against": name, "story": story, "history": history,
         "trend": trend,
         "drawn": Markup() if trend is None else _drawn(history, trend, events), "events": events[::-1],
-        "reliability": reliability,
-        "drawn_reliability": reliability and reliability_svg(reliability, (week.name, name), RELIABILITY_SIDE),
+        "drawn_reliability": bins and reliability_svg(bins, (week.name, name), RELIABILITY_SIDE),
         "drawn_scores": counts and histogram_svg(counts, other, automate_at, (week.name, name)),
         "items": f"{path.replace('label', 'items', 1)}{'&' if '?' in path else '?'}week={week.name}",
-        "explained": explained, "segments": _segments(history), "shift_sentence": shift_sentence(*history.shifts),
-        "before_truth": sentence(e for e in history.estimates if e.subject == subject), "truths": _truths(history),
+        "explained": explained, "shift_sentence": shift_sentence(*history.shifts),
+        "before_truth": sentence(e for e in history.estimates if e.subject == subject),
         "from_scores": [] if counts is None else from_scores(counts, [automate_at]),
     }  # fmt: skip
     return PageContent("label.html.j2", subject.name, values, {"trend": lambda: _trend_table(history.trends)})
@@ -79,21 +79,6 @@ def _subject(context: PageContext) -> tuple[Subject, Collection[str | None]]:
         raise RequestRefused(ProblemReason.UNKNOWN_SOURCE)
     is_whole = not label or (label == AS_A_WHOLE and label not in labels)
     return Subject(source, None if is_whole else label), labels
-
-
-def _incident(context: PageContext, subject: Subject) -> Incident | None:
-    """Its newest incident, unless the address names a past week."""
-    since = context.now - timedelta(weeks=4)
-    found = [] if context.text("week") else context.store.incidents(subject.source, subject.label, since=since)
-    return max(found, key=lambda each: each.opened_at, default=None)
-
-
-def _truths(history: LabelHistory) -> str:
-    """The label maturity of the week shown; "" where the source does not count rows without a truth."""
-    start = history.week.start
-    known = history.store.maturities("weekly", history.subject.source, since=start, until=start)
-    found = known.get((start, history.subject.label))
-    return "" if found is None else maturity_words(found)
 
 
 def _explained(history: LabelHistory) -> list[Explanation]:
@@ -185,28 +170,6 @@ def _incident_events(incident: Incident, root: str) -> Iterator[LabelEvent]:
         (incident.resolved_at, "resolved", incident.resolved_by),
     )
     yield from (LabelEvent(at, "incident", text, by or "", link) for at, text, by in happened if at is not None)
-
-
-# One week
-
-
-def _reliability(history: LabelHistory) -> Reliability | None:
-    """The week's bins and those of the baseline or of another week, on the baseline's edges if it has one."""
-    if history.counts is None:
-        return None
-    baseline = None if history.compared is None else history.compared.baseline
-    return reliability_beside(history.counts, history.other[1], baseline, history.context.config.evaluation)
-
-
-def _segments(history: LabelHistory) -> list[tuple[str, str, float | None, int]]:
-    """The largest segments of the week shown, with their ECE and rows, by column and size."""
-    source, label = history.about
-    of_week = history.store.grid_numbers(
-        [history.week.start], source, [label], [("ece", "all")], schedule="weekly", segments=True
-    )
-    rows = ((*row.segment, row.value, row.n) for row in of_week if row.segment is not None)
-    largest = sorted(rows, key=lambda each: -each[3])[:SEGMENTS]
-    return sorted(largest, key=lambda each: (each[0], -each[3]))
 
 
 def _trend_table(trends: Sequence[Trend]) -> Table:

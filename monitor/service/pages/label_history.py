@@ -13,11 +13,13 @@ from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts
 from monitor.core.page_paths import drift_file, drift_path
 from monitor.core.records import Estimate, ShiftResult, Subject, Verdict, Where, Window
+from monitor.core.wording import maturity_words
 from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.history.store import Store
 from monitor.metrics.registry import METRICS
 from monitor.report.compared_baseline import ComparedBaseline, compared_baseline
 from monitor.report.expected import MEASURED
+from monitor.report.figures.reliability import Reliability, reliability_beside
 from monitor.report.figures.trend import Trend, stored_trends
 from monitor.service.pages.base import PageContext
 
@@ -26,6 +28,7 @@ STANDARD: tuple[Series, ...] = (("ece", "all"), ("mce", "all"), ("roc_auc", "all
 OF_NUMBERS: tuple[Series, ...] = (("rmse", "all"), ("r_squared", "all"), ("interval_coverage", "all"))
 """The standard metrics of a source of numbers, which has no labels and no scores."""
 BASELINE = "baseline"
+SEGMENTS = 24
 
 
 @dataclass(frozen=True)
@@ -135,11 +138,8 @@ class LabelHistory:
     def other(self) -> tuple[str, Counts | None]:
         """What the week is compared with: its name, and its counts. Raises RequestRefused for an unknown week."""
         name = self.context.text("against") or BASELINE
-        if name == BASELINE:
-            return self._baseline()
-        return name, self._counts(self.context.week_named(name))
-
-    def _baseline(self) -> tuple[str, Counts | None]:
+        if name != BASELINE:
+            return name, self._counts(self.context.week_named(name))
         if self.compared is None:
             return "", None
         newest = self.compared.baseline
@@ -154,6 +154,33 @@ class LabelHistory:
             [shift for shift in every if shift.subject == self.subject],
             [each for each in found if each.result.subject == self.subject],
         )
+
+    @cached_property
+    def truths(self) -> str:
+        """The label maturity of the week shown; "" where the source does not count rows without a truth."""
+        start = self.week.start
+        known = self.store.maturities("weekly", self.subject.source, since=start, until=start)
+        found = known.get((start, self.subject.label))
+        return "" if found is None else maturity_words(found)
+
+    @cached_property
+    def reliability(self) -> Reliability | None:
+        """The week's bins and those of the baseline or of another week, on the baseline's edges if it has one."""
+        if self.counts is None:
+            return None
+        baseline = None if self.compared is None else self.compared.baseline
+        return reliability_beside(self.counts, self.other[1], baseline, self.context.config.evaluation)
+
+    @cached_property
+    def segments(self) -> list[tuple[str, str, float | None, int]]:
+        """The largest segments of the week shown, with their ECE and rows, by column and size."""
+        source, label = self.about
+        of_week = self.store.grid_numbers(
+            [self.week.start], source, [label], [("ece", "all")], schedule="weekly", segments=True
+        )
+        rows = ((*row.segment, row.value, row.n) for row in of_week if row.segment is not None)
+        largest = sorted(rows, key=lambda each: -each[3])[:SEGMENTS]
+        return sorted(largest, key=lambda each: (each[0], -each[3]))
 
     @property
     def drift(self) -> str:

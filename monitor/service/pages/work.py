@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
 from math import sqrt
 
 from monitor.automation.as_of import Key, by_switch, on_spans
@@ -78,7 +77,10 @@ def _of_source(
     for (place, label), numbers in by_cell.items():
         costs = None if config is None else config.costs_of(label)
         price = 0.0 if costs is None else costs.false_positive or 0.0
-        yield place, work_of(numbers, *_on_and_off(shares[label][place], weeks[place], first.get(label)), price)
+        on, week, begun = shares[label][place], weeks[place], first.get(label)
+        # before it was ever on, nothing was avoided
+        known = 0.0 if begun is None else (week.end - max(begun, week.start)) / (week.end - week.start)
+        yield place, work_of(numbers, on, max(0.0, known - on), price)
 
 
 def steps_of(context: PageContext, source: str, weeks: Sequence[Window]) -> Mapping[Key, Sequence[SwitchEvent]]:
@@ -99,12 +101,6 @@ def _shares(
         )
         for week in weeks
     ]
-
-
-def _on_and_off(on: float, week: Window, first: datetime | None) -> tuple[float, float]:
-    """The shares of a week in which automation was on and off; before it was ever on, nothing was avoided."""
-    known = 0.0 if first is None else (week.end - max(first, week.start)) / (week.end - week.start)
-    return on, max(0.0, known - on)
 
 
 def work_of(numbers: _Numbers, on: float, off: float, price: float) -> Work:
