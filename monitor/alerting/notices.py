@@ -82,19 +82,16 @@ def _notice(monitor: Monitor, incident: Incident, name: str, top: str, lines: Se
     """One notice; ``later`` is the id of one that follows the first."""
     first = root_of(incident, name)
     said = [f"{line[:1].upper()}{line[1:].removesuffix('.')}." for line in lines if line]
+    links = links_of(monitor.settings)
+    if incident.is_of_monitor:
+        more = "calmon health" if links.dashboard is None else f"{links.dashboard.rstrip('/')}/monitor"
+    else:
+        more = links.label(incident.source, incident.label) or f"calmon incidents show {incident.id[:8]}"
     payload = {
-        "channel": f"{APPRISE}{name}", "text": top, "body": "\n".join([*said, _more(monitor, incident)]),
+        "channel": f"{APPRISE}{name}", "text": top, "body": "\n".join([*said, more]),
         "type": _KINDS[incident.severity] if incident.is_open else "success", "incidents": [incident.id],
     }  # fmt: skip
     return delivery_of(
         payload, kind="monitor" if incident.is_of_monitor else "incidents", now=monitor.clock(), id=later or first,
         operation="reply" if later else "post", root=first if later else None,
     )  # fmt: skip
-
-
-def _more(monitor: Monitor, incident: Incident) -> str:
-    """Where there is more: the address of a page, else a command."""
-    links = links_of(monitor.settings)
-    if incident.is_of_monitor:
-        return "calmon health" if links.dashboard is None else f"{links.dashboard.rstrip('/')}/monitor"
-    return links.label(incident.source, incident.label) or f"calmon incidents show {incident.id[:8]}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -246,15 +246,15 @@ def _segments(estimates: Sequence[Estimate]) -> list[SegmentLine]:
     for e in estimates:
         if e.subject.segment is not None and e.where == "all":
             found.setdefault(e.subject.segment, {})[e.metric] = e
-    lines = [_segment_line(segment, by_metric) for segment, by_metric in found.items()]
+    lines = []
+    for segment, estimates_of in found.items():
+        intervals = {metric: e.interval for metric, e in estimates_of.items()}
+        ece, gap, auc, known = (
+            intervals.get(metric, _UNKNOWN) for metric in ("ece", "overconfidence", "roc_auc", "point_biserial")
+        )
+        rows = max(e.n for e in estimates_of.values())
+        lines.append(SegmentLine(*segment, rows, ece, gap, auc, known.value))
     return sorted(lines, key=lambda line: (line.column, -(line.ece.value or 0.0), line.value))
-
-
-def _segment_line(segment: tuple[str, str], estimates: Mapping[str, Estimate]) -> SegmentLine:
-    intervals = {metric: e.interval for metric, e in estimates.items()}
-    ece, gap, auc = (intervals.get(metric, _UNKNOWN) for metric in ("ece", "overconfidence", "roc_auc"))
-    rows = max(e.n for e in estimates.values())
-    return SegmentLine(*segment, rows, ece, gap, auc, intervals.get("point_biserial", _UNKNOWN).value)
 
 
 def _is_of_window_alone(verdict: Verdict) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 from monitor.config.model import EvaluationConfig, SourceConfig
 from monitor.core.baseline import Baseline, Baselines, References, comparable_versions
 from monitor.core.counts import Counts
-from monitor.core.records import Estimate, Subject, Verdict, Where, Window
+from monitor.core.records import Subject, Verdict, Where, Window
 from monitor.core.source_settings import Settings
 from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.other_thresholds import at_present_threshold
@@ -34,17 +34,11 @@ class ComparedBaseline:
 
     @cached_property
     def _values(self) -> dict[tuple[str, Where], float | None]:
-        found = baseline_estimates([self.baseline], self.evaluation)
+        pinned = self.baseline
+        span = Window(pinned.start, pinned.end, pinned.last_window, "weekly")
+        sample = Sample(Subject(pinned.source, pinned.label), pinned.counts, pinned.edges)
+        found = estimate([sample], span, self.evaluation.model_copy(update={"interval": "analytic"}))
         return {(each.metric, each.where): each.interval.value for each in found}
-
-
-def baseline_estimates(pinned: Sequence[Baseline], evaluation: EvaluationConfig) -> Sequence[Estimate]:
-    """What the rows of these baselines of one source and version give, with analytic intervals."""
-    if not pinned:
-        return ()
-    span = Window(pinned[0].start, pinned[0].end, pinned[0].last_window, "weekly")
-    samples = [Sample(Subject(each.source, each.label), each.counts, each.edges) for each in pinned]
-    return estimate(samples, span, evaluation.model_copy(update={"interval": "analytic"}))
 
 
 def compared_baseline(

@@ -8,7 +8,6 @@ from typing import Any
 
 from monitor.core.records import Estimate
 from monitor.history.values import plain
-from monitor.metrics.certainty import ClassTables
 from monitor.report.data import ReportData, SubjectReport
 from monitor.report.run_document import estimate_rows, label_row, maturity_row, quality_rows, verdict_row
 from monitor.story.window import counts_words
@@ -35,7 +34,7 @@ def report_document(data: ReportData, estimates: Iterable[Estimate]) -> dict[str
 
 def label_document(report: SubjectReport) -> dict[str, Any]:
     """All about one label; ``label`` null is the source as a whole."""
-    story, point = report.story, report.operating
+    story, point, tables = report.story, report.operating, report.classes
     switch = None if story is None else story.switch
     judged = {} if story is None else label_row(story.diagnosis, None if switch is None else switch.state)
     about = {"source": report.subject.source, "label": report.subject.label, "rows": report.rows, "light": report.level}
@@ -50,21 +49,18 @@ def label_document(report: SubjectReport) -> dict[str, Any]:
             method: {"before": gain.before.plain(), "after": gain.after and gain.after.plain()}
             for method, gain in report.gains.items()
         },
-        "classes": report.classes and classes_document(report.classes),
+        # the K x K tables of a multiclass source, its classes, and every measure of them; in the order of ``labels``
+        "classes": tables
+        and {
+            "labels": tables.labels,
+            "confusion": tables.hard,
+            "confusion_shares": tables.shares,
+            "probabilistic": tables.soft,
+            "certain": tables.certain,
+            "uncertain": tables.uncertain,
+            "classes": tables.classes,
+            "certainty": tables.certainty,
+        },
     }
     known = {} if report.maturity is None else {"maturity": maturity_row(report.maturity)}
     return about | judged | parts | known
-
-
-def classes_document(tables: ClassTables) -> dict[str, Any]:
-    """The K x K tables of a multiclass source, its classes, and every measure of them; in the order of ``labels``."""
-    return {
-        "labels": tables.labels,
-        "confusion": tables.hard,
-        "confusion_shares": tables.shares,
-        "probabilistic": tables.soft,
-        "certain": tables.certain,
-        "uncertain": tables.uncertain,
-        "classes": tables.classes,
-        "certainty": tables.certainty,
-    }

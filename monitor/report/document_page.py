@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import cast
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import Markup
 
 from monitor.core import documents
@@ -34,8 +33,17 @@ def document_html(name: str, text: str, pages: Collection[str]) -> str:
     headings = [(token, inline.content) for token, inline in pairwise(tokens) if token.type == "heading_open"]
     for token, content in headings:  # links to a section use this id
         token.attrSet("id", re.sub(r"[^\w -]", "", content.lower()).replace(" ", "-"))
-    for token in tokens:
-        _rewrite_links(token, name, pages)
+    for child in (child for token in tokens for child in token.children or ()):
+        # links between documents lead to their pages; those to other files are none
+        target = str(child.attrGet("href") or "")
+        if child.type != "link_open" or _ADDRESS_OR_ANCHOR.match(target):
+            continue
+        path, mark, anchor = target.partition("#")
+        found = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+        if found.removesuffix(".md") in pages:
+            child.attrSet("href", path.removesuffix(".md") + mark + anchor)
+        else:
+            cast("dict[str, str]", child.attrs).pop("href", None)
     title = headings[0][1] if headings else name
     return _page(name, title, Markup(parser.renderer.render(tokens, parser.options, {})))  # noqa: S704 - html is off
 
@@ -75,17 +83,3 @@ def groups_of(names: Iterable[str]) -> dict[str, list[str]]:
 def _page(name: str, title: str, body: Markup) -> str:
     up = "../" * name.count("/")
     return page("document.html.j2", title=title, body=body, index=f"{up}./", home=f"{up}../")
-
-
-def _rewrite_links(token: Token, name: str, pages: Collection[str]) -> None:
-    """Point links between documents to their pages, and remove links to other files."""
-    for child in token.children or ():
-        target = str(child.attrGet("href") or "")
-        if child.type != "link_open" or _ADDRESS_OR_ANCHOR.match(target):
-            continue
-        path, mark, anchor = target.partition("#")
-        found = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
-        if found.removesuffix(".md") in pages:
-            child.attrSet("href", path.removesuffix(".md") + mark + anchor)
-        else:
-            cast("dict[str, str]", child.attrs).pop("href", None)

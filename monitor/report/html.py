@@ -12,7 +12,7 @@ from markupsafe import Markup
 from monitor.core.records import Interval, Subject
 from monitor.core.wording import count_of
 from monitor.report import words
-from monitor.report.data import ReportData, SubjectReport
+from monitor.report.data import ReportData
 from monitor.report.figures.label_trend import label_trend
 from monitor.report.figures.panels import reliability_svg
 from monitor.report.figures.trend import Trend
@@ -29,11 +29,22 @@ POLICY = (
 
 def html_report(data: ReportData) -> str:
     """The page as one string; the same data give the same bytes."""
+    sections = []
+    for report in data.by_attention:
+        lines = ["No rule judged it"] if report.story is None else story_lines(report.story)
+        figures = []  # (title, drawing, note)
+        if (trend := report.trend) is not None and not trend.empty:
+            name = words.metric_name(trend.metric, trend.where)
+            figures.append((name, label_trend(trend, {}, (), data.window.end), threshold_note(trend)))
+        if (bins := report.reliability) is not None and bins.points:
+            names = data.window.name, "baseline" if bins.baseline else ""
+            figures.append(("Reliability", reliability_svg(bins, names), ""))
+        sections.append({"report": report, "lines": lines, "figures": figures, "tables": of_one(report)})
     return page(
         "report.html.j2",
         data=data,
         counts=counts_words(data.stories),
-        sections=[_section(report, data) for report in data.by_attention],
+        sections=sections,
         tables=[each for each in (*of_all(data), ranges(data)) if each.rows],
         shift_sentence=shift_sentence(data.shifts, data.shifted),
     )
@@ -43,19 +54,6 @@ def page(template: str, **values: Any) -> str:
     """A template of this package with the style sheet of all pages."""
     style = Markup((files("monitor.report") / "templates" / "report.css").read_text("utf-8"))  # noqa: S704 - our file
     return environment().get_template(template).render(style=style, policy=POLICY, **values)
-
-
-def _section(report: SubjectReport, data: ReportData) -> dict[str, Any]:
-    """A subject for the template: its story in lines, (title, drawing, note) of each figure, and its tables."""
-    lines = ["No rule judged it"] if report.story is None else story_lines(report.story)
-    figures = []
-    if (trend := report.trend) is not None and not trend.empty:
-        name = words.metric_name(trend.metric, trend.where)
-        figures.append((name, label_trend(trend, {}, (), data.window.end), threshold_note(trend)))
-    if (bins := report.reliability) is not None and bins.points:
-        names = data.window.name, "baseline" if bins.baseline else ""
-        figures.append(("Reliability", reliability_svg(bins, names), ""))
-    return {"report": report, "lines": lines, "figures": figures, "tables": of_one(report)}
 
 
 def threshold_note(trend: Trend) -> str:

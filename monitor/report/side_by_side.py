@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isfinite, sqrt
 
@@ -59,39 +59,30 @@ def differences(
     The limits of a difference are MOVER's of both intervals (Zou & Donner 2008), its p-value that of a normal with the
     spread of the limit towards 0. ``rate`` is the false discovery rate.
     """
-    both = [_difference(key, a[key], b[key], confidence) for key in a if key in b]
-    found = [each for each in both if each is not None]
+    found, z = [], float(ndtri(0.5 + confidence / 2))
+    for key in (key for key in a if key in b):
+        then, now = a[key].interval, b[key].interval
+        if then.value is None or now.value is None:
+            continue
+        plain = SideDifference(*key, a[key], b[key], now.value - then.value)
+        if None not in (then.low, then.high, now.low, now.high):
+            low, high = mover(then, now)
+            room = plain.change - low if plain.change > 0 else high - plain.change
+            p = 2 * float(ndtr(-z * abs(plain.change) / room)) if room > 0 else float(not plain.change)
+            plain = replace(plain, low=low, high=high, p_adjusted=p)
+        found.append(plain)
     series = sorted({(each.metric, each.where) for each in found})
-    judged: list[SideDifference] = []
-    for metric_where in series:
-        judged += _adjusted([each for each in found if (each.metric, each.where) == metric_where], len(series), rate)
+    judged = [each for each in found if each.p_adjusted is None]
+    for name in series:
+        tested = [each for each in found if each.p_adjusted is not None and (each.metric, each.where) == name]
+        adjusted = adjust([each.p_adjusted or 0.0 for each in tested], len(series))
+        judged += [replace(each, p_adjusted=p, significant=p <= rate) for each, p in zip(tested, adjusted, strict=True)]
     return sorted(judged, key=_order)
 
 
 def _order(each: SideDifference) -> tuple[bool, float, str, str]:
     p = 2.0 if each.p_adjusted is None else each.p_adjusted
     return not each.significant, p, each.label or "", each.metric
-
-
-def _difference(key: SideKey, a: Measured, b: Measured, confidence: float) -> SideDifference | None:
-    if a.interval.value is None or b.interval.value is None:
-        return None
-    plain = SideDifference(*key, a, b, b.interval.value - a.interval.value)
-    if None in (a.interval.low, a.interval.high, b.interval.low, b.interval.high):
-        return plain
-    low, high = mover(a.interval, b.interval)
-    room = plain.change - low if plain.change > 0 else high - plain.change
-    z = float(ndtri(0.5 + confidence / 2))
-    p = 2 * float(ndtr(-z * abs(plain.change) / room)) if room > 0 else float(not plain.change)
-    return replace(plain, low=low, high=high, p_adjusted=p)
-
-
-def _adjusted(found: Sequence[SideDifference], series: int, rate: float) -> Iterable[SideDifference]:
-    tested = [each for each in found if each.p_adjusted is not None]
-    adjusted = adjust([each.p_adjusted or 0.0 for each in tested], series)
-    yield from (each for each in found if each.p_adjusted is None)
-    for each, p in zip(tested, adjusted, strict=True):
-        yield replace(each, p_adjusted=p, significant=p <= rate)
 
 
 def mean_of(parts: Sequence[Measured]) -> Measured | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from rich.console import Group, RenderableType
@@ -19,7 +19,7 @@ from monitor.evaluation.evaluate import Evaluated
 from monitor.report import expected, words
 from monitor.report.console import plain_table
 from monitor.report.data import ReportData
-from monitor.report.figures.scale import Scale, scale_of, sparkline
+from monitor.report.figures.scale import scale_of, sparkline
 from monitor.report.tables import Cell, Element, of_all, of_one, shift_sentence
 from monitor.story.label import LabelStory, story_lines
 from monitor.story.window import actions_words, counts_words, doubts, needing
@@ -61,24 +61,21 @@ def _history(estimates: Sequence[Estimate], *, requested: bool) -> Element:
     first = estimates[0]
     scale = scale_of(first.metric, [e.interval.value for of in by_subject.values() for e in of.values()])
     ordered = sorted(by_subject, key=lambda s: (s.source, s.label is not None, s.label or ""))
-    rows: list[tuple[Cell, ...]] = [
-        (subject, *_history_cells(by_subject[subject], windows, scale)) for subject in ordered
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for subject in ordered:
+        series = by_subject[subject]
+        values = [series[window].interval.value if window in series else None for window in windows]
+        newest, begun = series[max(series)], next((value for value in values if value is not None), None)
+        interval = newest.interval
+        change = None if begun is None or interval.value is None else interval.value - begun
+        limits = words.interval(interval.low, interval.high).replace(" to ", "–")
+        drawn = sparkline(values, scale), words.number(interval.value), words.number(change, sign=True)
+        rows.append((subject, *drawn, limits, f"{newest.n:,}"))
     omitted = "" if len(windows) == len(every) else f", the newest {len(windows)} of {len(every)} windows"
     title = f"{words.metric_name(first.metric, first.where)}, {windows[0].name} to {windows[-1].name}{omitted}"
     note = f"trend: one scale for all labels, {scale.low:.3g} to {scale.high:.3g}; change is of the windows shown"
     head = ("label", "trend", "last", "change", "95% interval", "n")
     return Element(title, head, rows, "ldrrrr", note)
-
-
-def _history_cells(series: Mapping[Window, Estimate], windows: Sequence[Window], scale: Scale) -> tuple[str, ...]:
-    values = [series[window].interval.value if window in series else None for window in windows]
-    newest, first = series[max(series)], next((value for value in values if value is not None), None)
-    interval = newest.interval
-    change = None if first is None or interval.value is None else interval.value - first
-    limits = words.interval(interval.low, interval.high).replace(" to ", "–")
-    drawn = sparkline(values, scale), words.number(interval.value), words.number(change, sign=True)
-    return *drawn, limits, f"{newest.n:,}"
 
 
 def run_summary(

@@ -99,7 +99,11 @@ class Teller:
     ) -> LabelStory:
         newest = diagnoses[-1]
         ended_too = incident is not None or newest.state is not DiagnosisState.CANNOT_TELL
-        trouble = trouble_of(diagnoses, ended_too=ended_too)
+        # of the trouble that goes on, or that ended at most four weeks before the newest window
+        run = next(iter(episodes(diagnoses)[-1:]), None)
+        ended = None if run is None else run.ended
+        is_told = ended is None or (ended_too and newest.window.end - ended.window.end <= NOT_SEEN)
+        trouble = run.last if run is not None and is_told else None
         unsafe = newest.state is DiagnosisState.UNSAFE
         lead = None if trouble is None else self.lead(trouble, verdicts)
         return self._told(
@@ -196,15 +200,3 @@ class Teller:
         if key not in self._read_once:
             self._read_once[key] = make()
         return cast("_T", self._read_once[key])
-
-
-def trouble_of(oldest_first: list[Diagnosis], *, ended_too: bool = True) -> Diagnosis | None:
-    """The newest diagnosis of the trouble that goes on, or that ended at most four weeks before the newest window.
-
-    Not ``ended_too``: only of one that goes on.
-    """
-    runs = episodes(oldest_first)[-1:]
-    ended = runs[0].ended if runs else None
-    if not runs or (ended is not None and (not ended_too or oldest_first[-1].window.end - ended.window.end > NOT_SEEN)):
-        return None
-    return runs[0].last

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from monitor.core.diagnoses import DiagnosisState, NotTold
 from monitor.core.records import Action
@@ -36,20 +36,18 @@ def doubts(stories: Iterable[LabelStory]) -> list[str]:
     for story in stories:
         if story.state is DiagnosisState.CANNOT_TELL and not story.needs_somebody:
             alike.setdefault((story.source, story.diagnosis.reason), []).append(story)
-    return [line for (_, reason), group in alike.items() for line in _doubts(reason, group)]
-
-
-def _doubts(reason: NotTold | None, stories: Sequence[LabelStory]) -> list[str]:
-    labels = [story for story in stories if story.label is not None]
-    if reason is None or len(labels) <= ALONE:
-        return [story.sentence for story in stories]
-    names = labels_words(tuple(story.label or "" for story in labels))
-    together = f"{count_of(len(labels), 'label')} of {clean(labels[0].source)} cannot be judged"
-    why = NOT_TOLD[reason].format(its="their", it_has="they have")
-    return [
-        *(story.sentence for story in stories if story.label is None),
-        f"{together}: {why} in {labels[0].window} ({names})",
-    ]
+    lines = []
+    for (source, reason), group in alike.items():
+        labels = [story for story in group if story.label is not None]
+        if reason is None or len(labels) <= ALONE:
+            lines += [story.sentence for story in group]
+            continue
+        names = labels_words(tuple(story.label or "" for story in labels))
+        together = f"{count_of(len(labels), 'label')} of {clean(source)} cannot be judged"
+        why = NOT_TOLD[reason].format(its="their", it_has="they have")
+        lines += [story.sentence for story in group if story.label is None]
+        lines.append(f"{together}: {why} in {labels[0].window} ({names})")
+    return lines
 
 
 def counts_words(stories: Iterable[LabelStory]) -> str:

@@ -56,26 +56,20 @@ def decide(
     if not newest.is_open:
         again = reopened(replace(newest, quiet_since=None, version=newest.version + 1, **_reasons(needed)), now)
         return _decision("reopen", IncidentReason.CAME_BACK, again, calls=True)
-    return _with(needed, newest)
+    # A critical reason that it did not have makes it more severe: an acknowledgement is over. Where nobody has
+    # acknowledged it, the reminders say what is new.
+    critical = {issue.reason.value for issue in needed if issue.severity == "critical"}
+    is_new = bool(critical - set(newest.reasons)) and newest.state != "open"
+    is_worse = is_new or bool(critical and newest.severity != "critical")
+    updated = replace(newest, quiet_since=None, **_reasons(needed))
+    updated = unmarked(updated) if is_worse else updated
+    if updated == newest:
+        return _decision("nothing", IncidentReason.CONTINUES, newest)
+    reason = IncidentReason.WORSE if is_worse else IncidentReason.CONTINUES
+    return _decision("continue", reason, replace(updated, version=newest.version + 1), calls=is_worse)
 
 
 _decision = partial(IncidentDecision, actor=WATCHDOG)
-
-
-def _with(issues: Sequence[HealthIssue], incident: Incident) -> IncidentDecision:
-    """One that goes on. A critical reason that it did not have makes it more severe: an acknowledgement is over.
-
-    Where nobody has acknowledged it, the reminders say what is new.
-    """
-    critical = {issue.reason.value for issue in issues if issue.severity == "critical"}
-    is_new = bool(critical - set(incident.reasons)) and incident.state != "open"
-    is_worse = is_new or bool(critical and incident.severity != "critical")
-    updated = replace(incident, quiet_since=None, **_reasons(issues))
-    updated = unmarked(updated) if is_worse else updated
-    if updated == incident:
-        return _decision("nothing", IncidentReason.CONTINUES, incident)
-    reason = IncidentReason.WORSE if is_worse else IncidentReason.CONTINUES
-    return _decision("continue", reason, replace(updated, version=incident.version + 1), calls=is_worse)
 
 
 def _without(incident: Incident, now: datetime) -> IncidentDecision:

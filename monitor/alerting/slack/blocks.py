@@ -68,13 +68,6 @@ def hashed(*parts: str) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-def mention_text(mention: str | None) -> str:
-    """A mention as the routes file has it (``<!subteam^S0123>``); anything else is plain text."""
-    if not mention:
-        return ""
-    return mention.strip() if _MENTION.fullmatch(mention.strip()) else escape(clean(mention))
-
-
 def link(url: str, text: str) -> str:
     """A link that shows ``text``."""
     return f"<{escape(quote(url, safe=':/?&=#%~+,;@!$()*[]'))}|{escape(text)}>"
@@ -146,7 +139,9 @@ def post_of(
     change: str | None = None,
 ) -> Payload:
     """A message: header, whom it calls, paragraphs, buttons, small print; ``push`` is what a phone shows first."""
-    called = mention_text(mention)
+    called = (mention or "").strip()
+    if called and not _MENTION.fullmatch(called):  # not as the routes file has it (``<!subteam^S0123>``): plain text
+        called = escape(clean(called))
     blocks = [*([header(top)] if top else []), *(section(each) for each in (called, *paragraphs) if each)]
     blocks += [*buttons, *([context(footer)] if footer else [])]
     text = f"{cut(push or top, FALLBACK - len(called))} {called}".strip()

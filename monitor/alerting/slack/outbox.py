@@ -237,20 +237,15 @@ class _Drain:
         members = self.store.incidents_of([call.root] if call.root else [])
         waiting = [each.state for each in members if still_waits(each, call.created_at)]
         thread = self.store.thread(call.root or "", operations=["reply"])
-        if not waiting or ("open" in waiting and self._has_just_called(call, thread)):
-            return False
-        later = [each for each in thread if is_call(each) and _place(each) > _place(call)]
         now = self.now()  # one that was sent in the future was written when the clock was ahead
-        return not any(e.state in _OPEN_STATES or (e.state == "sent" and e.created_at <= now) for e in later)
-
-    def _has_just_called(self, call: Delivery, thread: Sequence[Delivery]) -> bool:
-        """Whether its message was sent after the call was written.
-
-        By this drain, or by one that was killed then.
-        """
         post = next((each for each in thread if each.id == call.root), None)
         sent = None if post is None or post.uncertain or post.state != "sent" else post.sent_at
-        return call.root in self.posted or (sent is not None and call.created_at < sent <= self.now())
+        # its message was sent after the call was written: by this drain, or by one that was killed then
+        has_just_called = call.root in self.posted or (sent is not None and call.created_at < sent <= now)
+        if not waiting or ("open" in waiting and has_just_called):
+            return False
+        later = [each for each in thread if is_call(each) and _place(each) > _place(call)]
+        return not any(e.state in _OPEN_STATES or (e.state == "sent" and e.created_at <= now) for e in later)
 
     def _conclude(self, delivery: Delivery, state: DeliveryState, error: str | None = None) -> Delivery | None:
         """End a delivery without another attempt; None where another worker has it."""
@@ -342,14 +337,9 @@ def _claim_is_stale(delivery: Delivery, worker: str, now: datetime) -> bool:
     """
     if delivery.claimed_at is None or abs(now - delivery.claimed_at) > LEASE:
         return True
-    return delivery.claimed_by != worker and _is_dead(delivery.claimed_by or "")
-
-
-def _is_dead(claimant: str) -> bool:
-    """Whether the claimant was a process of this machine that no longer runs; unknown is alive."""
-    host, _, rest = claimant.partition(":")
+    host, _, rest = (delivery.claimed_by or "").partition(":")
     pid, _, started = rest.partition(":")
-    if host != _host() or not pid.isdecimal():
+    if delivery.claimed_by == worker or host != _host() or not pid.isdecimal():  # unknown is alive
         return False
     try:
         os.kill(int(pid), 0)

@@ -161,15 +161,11 @@ class Answer:
 def answer(page: Page, pages: Sequence[Page], context: PageContext) -> Answer:
     """Make a page, or with ``?csv=`` one of its tables. Raises RequestRefused for an unknown table."""
     view, table = page.make(context), context.request.query.get("csv")
-    if not table:
-        return _html(page, pages, view, context)
-    if table not in view.tables:
+    if table and table not in view.tables:
         raise RequestRefused(ProblemReason.NOT_FOUND, f"tables of this page: {', '.join(view.tables) or 'none'}")
-    body = csv_text(view.tables[table]()).encode()
-    return Answer(body, "text/csv; charset=utf-8", etag_of(body), f"calmon-{table}.csv")
-
-
-def _html(page: Page, pages: Sequence[Page], view: PageContent, context: PageContext) -> Answer:
+    if table:
+        body = csv_text(view.tables[table]()).encode()
+        return Answer(body, "text/csv; charset=utf-8", etag_of(body), f"calmon-{table}.csv")
     made_at = words.moment_text(context.now, context.config.zone)
     frame = {
         "title": view.title,

@@ -42,7 +42,13 @@ def make(context: PageContext) -> PageContent:
         "of_monitor": () if context.text("week") else context.store.unresolved_incidents(of_monitor=True),
         "what": what_of, "events": _events(context, shown),
     }  # fmt: skip
-    return PageContent("overview.html.j2", "Overview", values, {"labels": lambda: _labels_table(stories)})
+    cost = (f"{name}=diagnosis.cost.{name}" for name in ("items", "correct", "claimed", "extra_errors"))
+    columns = (
+        "source", "label", "state", "problem=diagnosis.problem", "since=diagnosis.since.window",
+        "found=diagnosis.found", *cost, "automation=switch.state", "cause", "reason=diagnosis.reason", "window",
+        "sentence", "next_step",
+    )  # fmt: skip
+    return PageContent("overview.html.j2", "Overview", values, {"labels": lambda: Table.of(stories, *columns)})
 
 
 def _shown(context: PageContext, newest_first: Sequence[Window], week: Window) -> list[Window]:
@@ -100,15 +106,6 @@ def _events(context: PageContext, shown: Sequence[Window]) -> list[TimelineEvent
         return []
     source = context.text("source") or None
     return context.store.timeline(source, since=shown[0].start, until=shown[-1].end)[::-1]
-
-
-def _labels_table(stories: Sequence[LabelStory]) -> Table:
-    cost = (f"{name}=diagnosis.cost.{name}" for name in ("items", "correct", "claimed", "extra_errors"))
-    return Table.of(
-        stories, "source", "label", "state", "problem=diagnosis.problem", "since=diagnosis.since.window",
-        "found=diagnosis.found", *cost, "automation=switch.state", "cause", "reason=diagnosis.reason", "window",
-        "sentence", "next_step",
-    )  # fmt: skip
 
 
 PAGE = Page("/", make, nav="Overview", query=frozenset({"week", "range", "source", "q"}))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from math import sqrt
 
 from monitor.automation.as_of import Key, by_switch, on_spans
@@ -53,34 +54,25 @@ def work_by_month(
     context: PageContext, weeks: Sequence[Window], labels: Mapping[str, Sequence[str]]
 ) -> dict[str, Work]:
     """The month in which weeks begin -> the work of ``labels`` (by source) in these ``weeks``, oldest first."""
-    months = [f"{week.start.astimezone(context.config.zone):%b %Y}" for week in weeks]
-    sums = dict.fromkeys(months, Work())
-    for source, names in labels.items():
-        for place, work in _of_source(context, source, names, weeks):
-            sums[months[place]] += work
-    return sums
-
-
-def _of_source(
-    context: PageContext, source: str, labels: Sequence[str], weeks: Sequence[Window]
-) -> Iterable[tuple[int, Work]]:
-    """(the place of a week, the work of a label in it) wherever numbers are stored."""
+    months = {week.start: f"{week.start.astimezone(context.config.zone):%b %Y}" for week in weeks}
     places = {week.start: place for place, week in enumerate(weeks)}
-    by_cell: dict[tuple[int, str | None], dict[tuple[str, str], GridNumber]] = {}
-    for series in _READ:
-        for row in context.store.grid_numbers(list(places), source, labels, series, schedule="weekly"):  # type: ignore[arg-type]
-            by_cell.setdefault((places[row.window_start], row.label), {})[row.metric, row.population] = row
-    steps = steps_of(context, source, weeks)
-    shares = {label: _shares(context, (source, label), steps, weeks) for label in {label for _, label in by_cell}}
-    first = context.store.first_on(source)
-    config = context.config.sources.get(source)  # None where it was removed
-    for (place, label), numbers in by_cell.items():
-        costs = None if config is None else config.costs_of(label)
-        price = 0.0 if costs is None else costs.false_positive or 0.0
-        on, week, begun = shares[label][place], weeks[place], first.get(label)
-        # before it was ever on, nothing was avoided
-        known = 0.0 if begun is None else (week.end - max(begun, week.start)) / (week.end - week.start)
-        yield place, work_of(numbers, on, max(0.0, known - on), price)
+    sums = dict.fromkeys(months.values(), Work())
+    for source, names in labels.items():
+        by_cell: dict[tuple[datetime, str | None], dict[tuple[str, str], GridNumber]] = {}
+        for series in _READ:
+            for row in context.store.grid_numbers(list(places), source, names, series, schedule="weekly"):  # type: ignore[arg-type]
+                by_cell.setdefault((row.window_start, row.label), {})[row.metric, row.population] = row
+        steps, first = steps_of(context, source, weeks), context.store.first_on(source)
+        shares = {label: _shares(context, (source, label), steps, weeks) for label in {label for _, label in by_cell}}
+        config = context.config.sources.get(source)  # None where it was removed
+        for (start, label), numbers in by_cell.items():
+            costs = None if config is None else config.costs_of(label)
+            price = 0.0 if costs is None else costs.false_positive or 0.0
+            on, week, begun = shares[label][places[start]], weeks[places[start]], first.get(label)
+            # before it was ever on, nothing was avoided
+            known = 0.0 if begun is None else (week.end - max(begun, week.start)) / (week.end - week.start)
+            sums[months[start]] += work_of(numbers, on, max(0.0, known - on), price)
+    return sums
 
 
 def steps_of(context: PageContext, source: str, weeks: Sequence[Window]) -> Mapping[Key, Sequence[SwitchEvent]]:
