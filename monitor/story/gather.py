@@ -14,7 +14,7 @@ from monitor.config.model import Config
 from monitor.context import Monitor, known_now
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
 from monitor.core.episodes import NOT_SEEN, episodes
-from monitor.core.records import Identity, Incident, RuleEvidence, SwitchEvent, SwitchState, Verdict, Window
+from monitor.core.records import Incident, SwitchEvent, SwitchState, Verdict, Window
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
 from monitor.story.label import LabelStory, label_story, story_of_many
@@ -161,7 +161,7 @@ class Teller:
 
     def switch_now(self, state: SwitchState, *, against: bool = False) -> SwitchStory:
         """The story of one switch: where it is off, since when, by the ends of its leases too."""
-        whole = None if state.label is None else self._state(state.source, None)
+        key, whole = (state.source, state.label), None if state.label is None else self._state(state.source, None)
         identity = (
             self._once("identity", make=self.store.identity)
             if self.until is None
@@ -173,15 +173,12 @@ class Teller:
         )  # fmt: skip
         story = told()
         if not story.allowed and state.state != "never_set":
-            events, key = self._events(state.source, state.label), (state.source, state.label)
-            story = told(off_since=off_since(events, key, self.now))  # from all of its events
+            story = told(off_since=off_since(self._events(*key), key, self.now))  # from all of its events
         helps = story.enable_helps and state.source in self.config.sources
         counts = self.until is None and state.ok_streak  # the evidence of a past week is not kept
-        known = self._once("known", state.source, state.label, make=self._known) if counts else ()
+        read = partial(known_now, self.store, self.config, *key, self.now)
+        known = self._once("known", *key, make=read) if counts else ()
         return replace(story, stays=stays_off(state, self.config, known), enable_helps=helps)
-
-    def _known(self, source: str, label: str | None) -> tuple[RuleEvidence, ...]:
-        return known_now(self.store, self.config, source, label, self.now)
 
     def _state(self, source: str, label: str | None) -> SwitchState:
         if self.until is None:
@@ -193,7 +190,11 @@ class Teller:
     def _events(self, source: str, label: str | None) -> dict[Key, list[SwitchEvent]]:
         """The events of a label's switch, of its source's and of all gates."""
         read = partial(self.store.switch_events, source)
-        own = [e for each in {None, label} for e in self._once("events", source, each, make=partial(read, each))]
+        own = [
+            e
+            for each in dict.fromkeys((None, label))
+            for e in self._once("events", source, each, make=partial(read, each))
+        ]
         return by_switch([*own, *self._once("gates", make=self.store.gate_events)])
 
     def _once(self, *key: Any, make: Callable[[], _T]) -> _T:
