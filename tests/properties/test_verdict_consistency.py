@@ -7,27 +7,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 import numpy as np
 import pytest
 
 from monitor.config.model import Condition, EvaluationConfig, Rule
-from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
-from monitor.core.records import WHERES, Comparison, Reason, ScoreIs, Subject, Verdict, Window
+from monitor.core.records import WHERES, Comparison, Reason, ScoreIs, Subject, Verdict
 from monitor.evaluation.comparisons import compare
 from monitor.evaluation.data import RuleInput
 from monitor.evaluation.verdicts import decide
 from monitor.inference.sampling import binomial_tail
 from monitor.metrics.names import ECES, LEAST_ROWS_OF_ECE
 from monitor.metrics.registry import CONTRACT
+from tests.fakes.judged import pinned, window
 
 EVALUATION = EvaluationConfig(resamples=100, min_samples=60, false_discovery_rate=0.05)
 RATE = EVALUATION.false_discovery_rate
-MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
-WINDOW = Window(MONDAY, MONDAY + timedelta(weeks=1), "2026-W46", "weekly")
+WINDOW = window()
 RANGES = dict.fromkeys(CONTRACT, (0.0, 1.0)) | {"nll": (0.0, 35.0), "overconfidence": (-1.0, 1.0)}
 BREACHES = {"increase": {Reason.INCREASED, Reason.TRAFFIC_MIX, Reason.CLASS_MIX}, "above": {Reason.ABOVE_THRESHOLD}}
 BREACHES |= {"below": {Reason.BELOW_THRESHOLD}, "decrease": {Reason.DECREASED}}
@@ -62,7 +60,7 @@ def material(rng: np.random.Generator, label: str, score_is: ScoreIs) -> RuleInp
     if rng.random() < 0.25:
         return RuleInput(Subject("tickets", label), WINDOW, windows)
     frozen = population(rng, int(rng.choice([40, 400, 4000])), shift, weighted=weighted, score_is=score_is)
-    return RuleInput(Subject("tickets", label), WINDOW, windows, pinned(label, frozen))
+    return RuleInput(Subject("tickets", label), WINDOW, windows, pinned(frozen, label))
 
 
 def more_of_the_wrong_traffic(rng: np.random.Generator, label: str) -> RuleInput:
@@ -73,15 +71,7 @@ def more_of_the_wrong_traffic(rng: np.random.Generator, label: str) -> RuleInput
         return counts_from_rows(score, rng.random(size) < np.where(score == 0.9, 0.6, score))
 
     frozen, now = rows(8000, 0.1), rows(int(rng.choice([300, 4000])), float(rng.choice([0.1, 0.6])))
-    return RuleInput(Subject("tickets", label), WINDOW, (now,), pinned(label, frozen))
-
-
-def pinned(label: str, frozen: Counts) -> Baseline:
-    end = MONDAY - timedelta(weeks=5)
-    edges = edges_of(frozen, EVALUATION)
-    return Baseline(
-        "tickets", label, 1, end - timedelta(weeks=8), end, "a", "b", frozen, edges, end, "test", "test"
-    )  # fmt: skip
+    return RuleInput(Subject("tickets", label), WINDOW, (now,), pinned(frozen, label))
 
 
 def judged(seed: int, condition: Condition, metric: str, labels: int) -> Family:

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 
-from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
-from monitor.core.baseline import Baseline, edges_of
+from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.promises import PastWindow, Promise, promises_of
-from monitor.core.records import Reason, Verdict, Window
+from monitor.core.records import Reason, Verdict
 from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
 from monitor.evaluation.accumulated import dated_promises
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.inference.sequential import LONGEST, restarted
+from tests.fakes.judged import config, pinned, window
 
-MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 RULE = Rule(
     id="lasting-overconfidence",
     metric="overconfidence",
@@ -30,17 +29,9 @@ RULE = Rule(
     threshold=0.02,
     min_samples=30,
 )
-CONFIG = Config(
-    version=1, sources={"tickets": SourceConfig(relation="tickets", score_is="probability_of_label")},
-    evaluation=EvaluationConfig(resamples=100), rules=(RULE,), automation=AutomationConfig(when_not_evaluated="keep"),
-)  # fmt: skip
+CONFIG = config(RULE, evaluation=EvaluationConfig(resamples=100))
 KEPT, BROKEN = 0.9, 0.75
 LABELS = tuple(f"label {i}" for i in range(10))
-
-
-def window(back: int = 0) -> Window:
-    start = MONDAY - timedelta(weeks=back)
-    return Window(start, start + timedelta(weeks=1), f"week-{back}", "weekly")
 
 
 def counts(kept: float, rows: int = 100) -> Counts:
@@ -63,8 +54,8 @@ def data(*kept: float, rows: int = 100, **more: Any) -> SourceData:
 
 
 def judged(known: SourceData, rule: Rule = RULE) -> Verdict:
-    config = CONFIG.model_copy(update={"rules": (rule,)})
-    return next(v for v in verdicts_of(rule, known, config, ()) if v.subject.label == "label 0")
+    verdicts = verdicts_of(rule, known, CONFIG.model_copy(update={"rules": (rule,)}), ())
+    return next(v for v in verdicts if v.subject.label == "label 0")
 
 
 def test_weeks_that_are_not_significant_alone_are_a_breach_together() -> None:
@@ -169,12 +160,8 @@ def test_a_fault_that_was_fixed_is_forgotten_and_the_value_is_of_the_weeks_since
 
 def test_windows_before_the_end_of_the_baseline_and_of_another_version_are_not_looked_at() -> None:
     known = data(*[BROKEN] * 10)
-    end = window(4).end
-    pinned = Baseline(
-        "tickets", "label 0", 1, end - timedelta(weeks=8), end, "a", "b", counts(KEPT),
-        edges_of(counts(KEPT), CONFIG.evaluation), end, "test", "test",
-    )  # fmt: skip
-    assert len(dated_promises(RULE, replace(known, baselines={"label 0": pinned}), "label 0")) == 4
+    baselines = {"label 0": pinned(counts(KEPT), "label 0", end=window(4).end)}
+    assert len(dated_promises(RULE, replace(known, baselines=baselines), "label 0")) == 4
     versions = [replace(past, versions={"v1" if place >= 2 else "v2": 10}) for place, past in enumerate(known.past)]
     current = replace(known.current, versions={"v2": 10})
     assert len(dated_promises(RULE, replace(known, current=current, past=tuple(versions)), "label 0")) == 3

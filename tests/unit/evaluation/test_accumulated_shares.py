@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
+from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.core.promises import DECIDED, PastWindow, decided_promise, promises_of
-from monitor.core.records import Reason, ScoreIs, Verdict, Where, Window
+from monitor.core.records import Reason, ScoreIs, Verdict, Where
 from monitor.core.wording import plain_words
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
@@ -24,8 +23,8 @@ from monitor.inference.levels import all_promises_of, interval
 from monitor.inference.registered import law
 from monitor.metrics.names import ACCUMULATES
 from monitor.report.explanation import explain
+from tests.fakes.judged import config, window
 
-MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 SIZES = (0.2, 0.4, 0.8, 1.6, 3.2)
 SHARES = tuple(name for name in ACCUMULATES if name != "overconfidence")
 
@@ -69,20 +68,10 @@ def rule_on(metric: str, threshold: float, where: Where = "all") -> Rule:
 
 def judged(rule: Rule, weeks: list[Counts]) -> Verdict:
     """The verdict of a label on these weeks, oldest first; those before the last are known by their promises only."""
-    config = Config(
-        version=1, sources={"tickets": SourceConfig(relation="tickets", score_is="probability_of_label")},
-        evaluation=EvaluationConfig(resamples=100), rules=(rule,),
-        automation=AutomationConfig(when_not_evaluated="keep"),
-    )  # fmt: skip
-    windows = [
-        Window(MONDAY + timedelta(weeks=n), MONDAY + timedelta(weeks=n + 1), f"w{n}", "weekly") for n in range(60)
-    ]
-    past = [PastWindow(windows[n], {"a": all_promises_of(week)}) for n, week in enumerate(weeks[:-1])]
-    current = WindowCounts(windows[len(weeks) - 1], {"a": weeks[-1]})
-    (verdict,) = (
-        v for v in verdicts_of(rule, SourceData("tickets", current, past=tuple(past[::-1])), config, ())
-        if v.subject.label == "a"
-    )  # fmt: skip
+    past = [PastWindow(window(back), {"a": all_promises_of(week)}) for back, week in enumerate(weeks[::-1]) if back]
+    data = SourceData("tickets", WindowCounts(window(), {"a": weeks[-1]}), past=tuple(past))
+    settings = config(rule, evaluation=EvaluationConfig(resamples=100))
+    (verdict,) = (v for v in verdicts_of(rule, data, settings, ()) if v.subject.label == "a")
     return verdict
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
-from monitor.core.baseline import Baseline, edges_of
+from monitor.config.model import Config, EvaluationConfig, Rule
+from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges, pool
 from monitor.core.records import Comparison, Reason, ShiftResult, Subject, Window
 from monitor.evaluation.comparisons import compare, compare_family
@@ -20,17 +20,12 @@ from monitor.evaluation.estimates import Sample, estimate
 from monitor.evaluation.evaluate import input_of, verdicts_of
 from monitor.evaluation.rule_metrics import pooled, raised_rows
 from monitor.evaluation.verdicts import decide
+from tests.fakes.judged import MONDAY, config, pinned, window
 
-MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 EVALUATION = EvaluationConfig(resamples=200)
 RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02)
 FALL = Rule(id="fall", metric="automated_accuracy", condition="decrease", threshold=0.03, min_samples=30)
 SUBJECT = Subject("tickets", "billing")
-
-
-def window(back: int = 0) -> Window:
-    start = MONDAY - timedelta(weeks=back)
-    return Window(start, start + timedelta(weeks=1), f"week-{back}", "weekly")
 
 
 def day(back: int = 0) -> Window:
@@ -43,14 +38,6 @@ def rows(n: int, *, over: float = 0.0, seed: int = 1, automate_at: float = 0.8) 
     rng = np.random.default_rng(seed)
     score = rng.choice(np.arange(0.05, 1, 0.1).round(2), n)
     return counts_from_rows(score, rng.random(n) < score * (1 - over), automate_at=automate_at)
-
-
-def pinned(counts: Counts, weeks_back: int = 20) -> Baseline:
-    end = window(weeks_back).end
-    return Baseline(
-        "tickets", "billing", 1, end - timedelta(weeks=8), end, "a", "b", counts, edges_of(counts, EVALUATION),
-        end, "test", "test",
-    )  # fmt: skip
 
 
 def material(*counts: Counts, baseline: Baseline | None = None, at: Window | None = None) -> RuleInput:
@@ -279,17 +266,11 @@ def test_a_rule_on_several_windows_running_is_not_judged_on_fewer() -> None:
 
 def test_what_the_newest_window_shows_alone_is_a_breach_in_its_family() -> None:
     base, counts = pinned(rows(20_000)), (rows(130, over=0.5, seed=9), *GOOD)
-    config = Config(
-        version=1,
-        sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
-        evaluation=EVALUATION,
-        rules=(RISE, ABOVE),
-        automation=AutomationConfig(when_not_evaluated="keep"),
-    )
+    settings = config(RISE, ABOVE, evaluation=EVALUATION)
     windows = [WindowCounts(window(back), {"billing": each}) for back, each in enumerate(counts)]
     data = SourceData("tickets", windows[0], tuple(windows[1:]), baselines={"billing": base})
     for outcomes_only in (False, True):
-        verdicts = [verdicts_of(rule, data, config, (), outcomes_only=outcomes_only)[0] for rule in config.rules]
+        verdicts = [verdicts_of(rule, data, settings, (), outcomes_only=outcomes_only)[0] for rule in settings.rules]
         assert [verdict.outcome for verdict in verdicts] == ["breach", "breach"]
         assert {verdict.windows for verdict in verdicts} == {1}
 
@@ -307,7 +288,7 @@ def test_where_even_all_windows_are_too_few_that_is_said_with_what_could_have_be
         (material(), Reason.NO_ROWS),
         (material(rows(0), baseline=pinned(rows(20_000))), Reason.NO_ROWS),
         (material(rows(1_000)), Reason.NO_BASELINE),
-        (material(rows(1_000), baseline=pinned(rows(20_000), weeks_back=0)), Reason.IN_BASELINE),
+        (material(rows(1_000), baseline=pinned(rows(20_000), end=window().end)), Reason.IN_BASELINE),
         (replace(material(rows(1_000)), problem=Reason.RELATION_ERROR), Reason.RELATION_ERROR),
     ],
 )
@@ -381,7 +362,7 @@ def test_no_season_excuses_what_is_harm(fault: str) -> None:
 
 
 def test_a_model_version_that_the_weeks_of_the_baseline_have_not_is_new() -> None:
-    base = pinned(rows(20_000), weeks_back=4)
+    base = pinned(rows(20_000), end=window(4).end)
     label = {"billing": rows(1_000)}
 
     def is_new(now: dict[str, int]) -> bool:
@@ -514,12 +495,7 @@ def test_a_shift_rule_holds_the_effect_size_against_its_threshold() -> None:
     assert compare(rule, material(rows(5_000), baseline=base), EVALUATION).problem is Reason.TOO_FEW_ROWS
 
 
-CONFIG = Config(
-    version=1,
-    sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
-    rules=(RISE, two_days()),
-    automation=AutomationConfig(when_not_evaluated="keep"),
-)
+CONFIG = config(RISE, two_days())
 
 
 def test_all_shift_tests_of_the_source_are_the_family_of_a_shift_rule() -> None:
@@ -556,7 +532,7 @@ def test_pooling_never_crosses_a_model_version() -> None:
 
 
 def test_pooling_never_crosses_the_end_of_the_baseline() -> None:
-    base = pinned(rows(20_000), weeks_back=2)
+    base = pinned(rows(20_000), end=window(2).end)
     known = replace(data("v2", "v2", "v2"), baselines={"billing": base})
     assert [p.window.name for p in poolable(known, "billing", 4)] == ["week-0", "week-1"]
 
@@ -592,13 +568,6 @@ def days_near(threshold: float, seed: int) -> tuple[SourceData, Config]:
     rule = Rule.model_validate(
         {"id": "two", "metric": "ece", "threshold": threshold, "schedule": "daily", "for": 2, "min_samples": 90}
     )
-    config = Config(
-        version=1,
-        sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
-        evaluation=EVALUATION,
-        rules=(rule,),
-        automation=AutomationConfig(when_not_evaluated="keep"),
-    )
     made = [
         WindowCounts(
             day(back),
@@ -606,16 +575,16 @@ def days_near(threshold: float, seed: int) -> tuple[SourceData, Config]:
         )
         for back in range(3)
     ]
-    return SourceData("tickets", made[0], tuple(made[1:])), config
+    return SourceData("tickets", made[0], tuple(made[1:])), config(rule, evaluation=EVALUATION)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_replay_has_the_outcomes_of_a_run_near_the_threshold_too(seed: int) -> None:
-    data, config = days_near(0.08, seed)
+    data, settings = days_near(0.08, seed)
     run, replay = (
         [
             (v.subject.label, v.outcome, v.reason)
-            for v in verdicts_of(config.rules[0], data, config, (), outcomes_only=only)
+            for v in verdicts_of(settings.rules[0], data, settings, (), outcomes_only=only)
         ]
         for only in (False, True)
     )

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import numpy as np
 import pytest
 from scipy import stats
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows
-from monitor.core.records import Reason, Subject, Verdict, Window
+from monitor.core.records import Reason, Subject, Verdict
 from monitor.core.wording import plain_words
 from monitor.evaluation.comparisons import compare
 from monitor.evaluation.data import RuleInput
@@ -21,9 +18,10 @@ from monitor.inference.levels import detectable_change, interval
 from monitor.report.explanation import unconfirmed_words
 from monitor.report.figures.trend import trend_data
 from tests.fakes.changes import decrease_test, increase_test
+from tests.fakes.judged import pinned, window
 
 FALLING = ("roc_auc", "pr_auc", "accuracy")
-WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
+WEEK = window()
 EVALUATION = EvaluationConfig(resamples=100, min_samples=200)
 
 
@@ -60,14 +58,6 @@ def test_a_fall_is_a_rise_from_the_window_to_the_baseline(metric: str) -> None:
     assert (fall.low, fall.high) == mover(interval(metric, baseline, 0.95), interval(metric, window, 0.95))
     up = increase_test(metric, window, baseline, 0.95)
     assert fall.p_value + up.p_value >= 0.95  # two sides of one question, each on the safe side
-
-
-def pinned(counts: Counts) -> Baseline:
-    end = WEEK.start - timedelta(weeks=4)
-    return Baseline(
-        "tickets", "billing", 1, end - timedelta(weeks=8), end, "2026-W34", "2026-W41", counts,
-        edges_of(counts, EVALUATION), end, "ada", "first",
-    )  # fmt: skip
 
 
 def judged(metric: str, window: Counts, baseline: Counts | None, threshold: float = 0.03) -> Verdict:

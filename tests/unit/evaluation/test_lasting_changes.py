@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, norm
 
-from monitor.config.model import AutomationConfig, Config, Rule, SourceConfig
-from monitor.core.baseline import Baseline, edges_of
+from monitor.config.model import Rule
+from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.promises import PastWindow, bands_of, promise_of, segment_promises
 from monitor.core.records import Reason, Verdict, WeekSpread, Window
@@ -23,6 +23,7 @@ from monitor.evaluation.lasting_changes import ChangeRun, share_times
 from monitor.evaluation.week_spread import compared_by, spreads_of
 from monitor.inference.levels import all_promises_of
 from monitor.report.explanation import explain
+from tests.fakes.judged import config, pinned
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 SCORES = (0.1, 0.3, 0.6, 0.85, 0.95)
@@ -42,21 +43,9 @@ def drawn(rng: np.random.Generator, rates: Rates, rows: int = 2_000, scores: Rat
     return counts_from_rows(score, rng.random(rows) < rate, predicted=score >= 0.5, automate_at=0.8)
 
 
-def config_of(rule: Rule) -> Config:
-    return Config(
-        version=1, sources={"tickets": SourceConfig(relation="tickets", score_is="probability_of_label")},
-        rules=(rule,), automation=AutomationConfig(when_not_evaluated="keep"),
-    )  # fmt: skip
-
-
-def pinned(weeks: Sequence[Counts], rule: Rule) -> Baseline:
-    counts, config = pool(weeks), config_of(rule)
-    edges = edges_of(counts, config.evaluation)
-    first, last = WINDOWS[0], WINDOWS[len(weeks) - 1]
-    return Baseline(
-        "tickets", "a", 1, first.start, last.end, first.name, last.name, counts, edges, last.end, "ann", "test",
-        weeks=spreads_of(weeks, edges, compared_by(config)),
-    )  # fmt: skip
+def frozen(weeks: Sequence[Counts], rule: Rule) -> Baseline:
+    made = pinned(pool(weeks), "a", end=WINDOWS[len(weeks) - 1].end)
+    return replace(made, weeks=spreads_of(weeks, made.edges, compared_by(config(rule))))
 
 
 def judged(rule: Rule, baseline: Baseline | None, weeks: Sequence[Counts]) -> Verdict:
@@ -69,7 +58,7 @@ def judged(rule: Rule, baseline: Baseline | None, weeks: Sequence[Counts]) -> Ve
     current = WindowCounts(windows[-1], {"a": weeks[-1]}, segments=segment_promises({"a": weeks[-1]}, {}))
     baselines = {} if baseline is None else {"a": baseline}
     data = SourceData("tickets", current, past=tuple(past[::-1]), baselines=baselines)
-    return next(v for v in verdicts_of(rule, data, config_of(rule), ()) if v.subject.label == "a")
+    return next(v for v in verdicts_of(rule, data, config(rule), ()) if v.subject.label == "a")
 
 
 def restarted(weeks: Sequence[tuple[float, float, float]], margin: float) -> float:
@@ -95,7 +84,7 @@ def test_the_evidence_on_an_accuracy_is_that_of_rows_which_promise_the_accuracy_
     then = [drawn(rng, CALIBRATED) for _ in range(PINNED)]
     worse = [rate - 0.05 if rate > 0.5 else rate + 0.035 for rate in CALIBRATED]
     weeks = [drawn(rng, worse, 500) for _ in range(4)]
-    base = replace(pinned(then, ACCURACY), weeks={"accuracy all": WeekSpread(10.5, 7.0, 14_000.0, PINNED)})
+    base = replace(frozen(then, ACCURACY), weeks={"accuracy all": WeekSpread(10.5, 7.0, 14_000.0, PINNED)})
     # by its definition: what Q exceeds its mean by, for each unit of correlation; and its upper limit of 90%
     rho = 3.5 / 14_000 * 7 / chi2.ppf(0.1, 7)
     kept = accuracy_of(pool(then))
@@ -116,7 +105,7 @@ def both_sides(gap: float) -> Rates:
 def first_found(rule: Rule, seed: int, rates: Rates, weeks: int = 20, scores: Rates = SCORES) -> int:
     """The week in which a change is found that begins after the baseline; 99 if it is not found."""
     rng = np.random.default_rng(seed)
-    base = pinned([drawn(rng, CALIBRATED) for _ in range(PINNED)], rule)
+    base = frozen([drawn(rng, CALIBRATED) for _ in range(PINNED)], rule)
     now = [drawn(rng, rates, scores=scores) for _ in range(weeks)]
     found = (week + 1 for week in range(weeks) if judged(rule, base, now[: week + 1]).outcome == "breach")
     return next(found, 99)
@@ -135,7 +124,7 @@ def test_an_auc_that_fell_with_calibration_kept_is_found() -> None:
 
 def test_a_label_that_is_better_than_its_baseline_is_in_no_breach() -> None:
     rng = np.random.default_rng(7)
-    base = pinned([drawn(rng, both_sides(0.05)) for _ in range(PINNED)], ECE)
+    base = frozen([drawn(rng, both_sides(0.05)) for _ in range(PINNED)], ECE)
     weeks = [drawn(rng, CALIBRATED) for _ in range(6)]
     for rule in (ECE, AUC, ACCURACY):
         verdict = judged(rule, base, weeks)
@@ -146,7 +135,7 @@ def test_a_label_that_is_better_than_its_baseline_is_in_no_breach() -> None:
 def test_more_traffic_in_a_band_that_was_always_wrong_is_no_evidence_of_changed_behaviour() -> None:
     rng = np.random.default_rng(8)
     off = [0.1, 0.3, 0.6, 0.85, 0.80]
-    base = pinned([drawn(rng, off) for _ in range(PINNED)], ECE)
+    base = frozen([drawn(rng, off) for _ in range(PINNED)], ECE)
     more = (0.1, 0.3, 0.6, 0.85, 0.95, 0.95, 0.95)
     verdict = judged(ECE, base, [drawn(rng, [*off, 0.8, 0.8], scores=more) for _ in range(8)])
     assert verdict.detail["beyond"]
@@ -166,7 +155,7 @@ def of_odds(rng: np.random.Generator, odds: float, rates: Rates = CALIBRATED) ->
 @pytest.mark.parametrize("odds", [0.5, 0.67, 1.6])
 def test_a_season_is_no_lasting_rise_of_the_ece_also_when_it_is_over(odds: float) -> None:
     rng = np.random.default_rng(31)
-    base = pinned([drawn(rng, CALIBRATED) for _ in range(PINNED)], ECE)
+    base = frozen([drawn(rng, CALIBRATED) for _ in range(PINNED)], ECE)
     season = [of_odds(rng, odds) for _ in range(10)]
     within, over = judged(ECE, base, season), judged(ECE, base, [*season, of_odds(rng, 1.0)])
     assert within.detail["evidence"] > within.detail["needed"]
@@ -182,7 +171,7 @@ def test_a_season_is_no_lasting_rise_of_the_ece_also_when_it_is_over(odds: float
 
 def test_the_share_of_each_window_is_told_where_only_that_changed() -> None:
     rng = np.random.default_rng(32)
-    base = pinned([drawn(rng, CALIBRATED, 20_000) for _ in range(PINNED)], ECE)
+    base = frozen([drawn(rng, CALIBRATED, 20_000) for _ in range(PINNED)], ECE)
     weeks = [of_odds(rng, 2.0) for _ in range(3)] + [drawn(rng, [rate - 0.05 for rate in CALIBRATED]) for _ in range(6)]
     parts = [{name: promise_of(part) for (_, name), part in bands_of(week)} for week in weeks]
     then = {name: promise_of(part) for (_, name), part in bands_of(base.counts)}
@@ -201,7 +190,7 @@ def test_without_a_baseline_nothing_is_judged(rule: Rule) -> None:
 
 def test_the_explanation_says_what_rose_against_what_and_on_which_evidence() -> None:
     rng = np.random.default_rng(4)
-    base = pinned([drawn(rng, CALIBRATED) for _ in range(PINNED)], ECE)
+    base = frozen([drawn(rng, CALIBRATED) for _ in range(PINNED)], ECE)
     verdict = judged(ECE, base, [drawn(rng, both_sides(0.06)) for _ in range(5)])
     assert (verdict.outcome, verdict.reason, verdict.windows) == ("breach", Reason.INCREASED, 5)
     assert 0.04 < verdict.change < 0.07

@@ -18,7 +18,8 @@ from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.inference.sequential import restarted
 from monitor.report.explanation import explain
-from tests.unit.evaluation.test_accumulated import CONFIG, RULE, window
+from tests.fakes.judged import window
+from tests.unit.evaluation.test_accumulated import CONFIG, RULE
 
 CHANNELS = ("mail", "phone", "web", "post")
 LABELS = tuple(f"label {i}" for i in range(10))

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import numpy as np
 import pytest
 
 from monitor.config.model import EvaluationConfig
-from monitor.core.baseline import ROLLING, Baseline, edges_of
+from monitor.core.baseline import ROLLING
 from monitor.core.counts import Bools, Counts, Floats, counts_from_rows
 from monitor.core.maturity import Maturity
-from monitor.core.records import Estimate, Subject, Window
+from monitor.core.records import Estimate, Subject
 from monitor.core.unresolved import UnresolvedRows, score_counts
 from monitor.evaluation.before_truth import estimates_before_truth
 from monitor.evaluation.data import SourceData, WholeSource, WindowCounts
 from monitor.evaluation.evaluate import present_maps
 from monitor.report.expected import sentence
+from tests.fakes.judged import MONDAY, pinned, window
 
-MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 EVALUATION = EvaluationConfig(resamples=100)
-
-
-def window(back: int = 0) -> Window:
-    start = MONDAY - timedelta(weeks=back)
-    return Window(start, start + timedelta(weeks=1), f"week-{back}", "weekly")
 
 
 def drawn(n: int, seed: int, fall: float = 0.0) -> tuple[Floats, Bools]:
@@ -53,8 +46,7 @@ def waiting(n: int = 2_000) -> Counts:
 
 
 def data(*falls: float, young: bool = False) -> SourceData:
-    frozen, end = counts(20_000, 1), window(20).end
-    base = Baseline("t", "a", 3, window(27).start, end, "a", "b", frozen, edges_of(frozen, EVALUATION), end, "x", "y")
+    base = pinned(counts(20_000, 1), "a", version=3)
     rows = UnresolvedRows("t", window(), MONDAY, {"a": waiting()}, {}, {})
     maturity = {"a": Maturity(Subject("t", "a"), window(), 2_000, 400)} if young else {}
     parts = [WindowCounts(window(back), {"a": counts(2_000, 10 + back, fall)}) for back, fall in enumerate(falls)]

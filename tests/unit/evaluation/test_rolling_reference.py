@@ -4,35 +4,22 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 
-from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
-from monitor.core.baseline import Baseline, edges_of
+from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.records import Reason, Verdict, Window
+from monitor.core.records import Reason, Verdict
 from monitor.core.wording import plain_words
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.report.explanation import explain
+from tests.fakes.judged import config, pinned, window
 
-MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
 STEP = Rule(id="step", metric="ece", condition="increase", threshold=0.03, reference="previous_weeks")
 PINNED = STEP.model_copy(update={"id": "pinned", "reference": "baseline"})
 MOVED = Rule(id="moved", test="wasserstein", column="score", threshold=0.1, reference="previous_weeks")
-CONFIG = Config(
-    version=1,
-    sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
-    evaluation=EvaluationConfig(resamples=200),
-    rules=(STEP,),
-    automation=AutomationConfig(when_not_evaluated="keep"),
-)
-
-
-def window(back: int) -> Window:
-    start = MONDAY - timedelta(weeks=back)
-    return Window(start, start + timedelta(weeks=1), f"2026-W{46 - back}", "weekly")
+CONFIG = config(STEP, evaluation=EvaluationConfig(resamples=200))
 
 
 def rows(n: int, over: float, seed: int, low: float = 0.05) -> Counts:
@@ -46,12 +33,7 @@ def source(*over: float, now: Counts | None = None) -> SourceData:
     parts = [rows(3_000, each, 50 + place) for place, each in enumerate(over)]
     parts[0] = now or parts[0]
     current, *earlier = (WindowCounts(window(back), {"billing": each}) for back, each in enumerate(parts))
-    counts, end = rows(24_000, 0.0, 1), MONDAY - timedelta(weeks=20)
-    pinned = Baseline(
-        "tickets", "billing", 3, end - timedelta(weeks=8), end, "a", "b", counts, edges_of(counts, CONFIG.evaluation),
-        end, "ann", "start",
-    )  # fmt: skip
-    return SourceData("tickets", current, tuple(earlier), baselines={"billing": pinned})
+    return SourceData("tickets", current, tuple(earlier), baselines={"billing": pinned(rows(24_000, 0.0, 1))})
 
 
 def judged(rule: Rule, data: SourceData) -> Verdict:
@@ -62,7 +44,7 @@ def judged(rule: Rule, data: SourceData) -> Verdict:
 def test_a_step_is_found_against_the_weeks_before_and_only_in_its_first_week() -> None:
     found = judged(STEP, source(0.1, 0.0, 0.0, 0.0, 0.0))
     assert (found.outcome, found.reason, found.windows) == ("breach", Reason.INCREASED, 1)
-    assert found.detail["reference"] == {"weeks": 4, "first": "2026-W42", "last": "2026-W45", "rows": 12_000}
+    assert found.detail["reference"] == {"weeks": 4, "first": "week-4", "last": "week-1", "rows": 12_000}
     assert found.baseline_version is None
     assert judged(STEP, source(0.1, 0.1, 0.1, 0.1, 0.1)).outcome == "ok"
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import timedelta
 
 import numpy as np
 import pytest
 
-from monitor.config.model import AutomationConfig, BaselineConfig, Config, EvaluationConfig, Rule, SourceConfig
-from monitor.core.baseline import Baseline, edges_of
+from monitor.config.model import BaselineConfig, EvaluationConfig, Rule
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Subject, Window
 from monitor.evaluation.comparisons import compare
 from monitor.evaluation.data import RuleInput
 from monitor.evaluation.visible_changes import LADDER, Typical, Visible, scaled, visible_changes
 from monitor.operations.describe_changes import legend_of, lines_of
+from tests.fakes.judged import config, pinned, window
 
-WEEK = Window(datetime(2026, 11, 9, tzinfo=UTC), datetime(2026, 11, 16, tzinfo=UTC), "2026-W46", "weekly")
+WEEK = window()
 LEVEL = Rule(id="level", metric="ece", condition="above", threshold=0.05)
 RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02)
 SHORT = Rule(id="short", metric="overconfidence", where="automated", condition="above", threshold=0.05, min_samples=30)
@@ -27,14 +26,6 @@ def rows(n: int, seed: int = 1) -> Counts:
     rng = np.random.default_rng(seed)
     score = rng.beta(8, 2, n)
     return counts_from_rows(score, rng.random(n) < score, automate_at=0.8)
-
-
-def config(*rules: Rule, min_pairs: int = 500, **evaluation: Any) -> Config:
-    return Config(
-        version=1, sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
-        evaluation=EvaluationConfig(**evaluation), baseline=BaselineConfig(min_pairs=min_pairs),
-        rules=rules, automation=AutomationConfig(when_not_evaluated="keep"),
-    )  # fmt: skip
 
 
 def typical(weeks: int, **labels: Counts) -> Typical:
@@ -94,12 +85,8 @@ def test_the_legend_explains_what_cannot_occur_where_it_is_said() -> None:
 def test_an_increase_is_seen_as_well_as_a_verdict_against_such_a_baseline_says() -> None:
     eight, settings = [rows(4_000, seed) for seed in range(8)], config(RISE)
     found = one(visible_changes("tickets", settings, typical(8, a=pool(eight))))
-    then = pool(eight)
-    frozen = Baseline(
-        "tickets", "a", 1, WEEK.start - timedelta(weeks=30), WEEK.start - timedelta(weeks=22), "x", "y", then,
-        edges_of(then, settings.evaluation), WEEK.end, "ana", "test",
-    )  # fmt: skip
-    said = compare(RISE, RuleInput(Subject("tickets", "a"), WEEK, (rows(4_000, 99),), frozen), settings.evaluation)
+    given = RuleInput(Subject("tickets", "a"), WEEK, (rows(4_000, 99),), pinned(pool(eight), "a"))
+    said = compare(RISE, given, settings.evaluation)
     assert found.windows == said.windows
     assert found.detectable == pytest.approx(said.detectable, rel=0.15)
 
@@ -115,9 +102,11 @@ def test_fewer_rows_need_more_weeks_and_too_few_are_never_enough() -> None:
 
 
 def test_without_rows_enough_for_a_baseline_an_increase_is_not_seen() -> None:
-    found = visible_changes("tickets", config(RISE, min_pairs=10_000), typical(8, a=rows(8 * 1_000)))
-    assert [(each.windows, each.lacks) for each in found] == [(None, "baseline")]
-    assert one(visible_changes("tickets", config(RISE, min_pairs=8_000), typical(8, a=rows(8 * 1_000)))).windows
+    few, enough = (
+        one(visible_changes("tickets", config(RISE, baseline=BaselineConfig(min_pairs=n)), typical(8, a=rows(8_000))))
+        for n in (10_000, 8_000)
+    )
+    assert (few.windows, few.lacks, enough.lacks) == (None, "baseline", "")
 
 
 def test_rules_are_about_labels_or_all_of_them_together_and_days_are_days() -> None:

@@ -7,14 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
+from monitor.config.model import EvaluationConfig, Rule
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Verdict
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.evaluation.week_spread import compared_by, correlations_for, spreads_of
-from tests.unit.evaluation.test_comparisons import pinned, window
+from tests.fakes.judged import config, pinned, window
 
 FALL = Rule(id="fall", metric="automated_accuracy", condition="decrease", threshold=0.03)
 RISE = Rule(id="rise", metric="ece", condition="increase", threshold=0.02)
@@ -22,13 +22,7 @@ LARGEST = Rule(id="largest", metric="mce", condition="increase", threshold=0.05)
 AREA = Rule(id="area", metric="roc_auc", condition="decrease", threshold=0.03)
 OTHER = Rule(id="other", metric="brier", where="predicted", condition="increase", threshold=0.03)
 FLOOR = Rule(id="floor", metric="accuracy", condition="below", threshold=0.7)
-CONFIG = Config(
-    version=1,
-    sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label")},
-    rules=(FALL, RISE, LARGEST, AREA, OTHER, FLOOR),
-    evaluation=EvaluationConfig(interval="analytic"),
-    automation=AutomationConfig(when_not_evaluated="keep"),
-)
+CONFIG = config(FALL, RISE, LARGEST, AREA, OTHER, FLOOR, evaluation=EvaluationConfig(interval="analytic"))
 
 
 def week(rng: np.random.Generator, shift: float, n: int = 2_000) -> Counts:

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from monitor.config.model import EvaluationConfig, Rule
-from monitor.core.baseline import Baseline, edges_of
-from monitor.core.counts import Counts, SegmentCounts, counts_from_rows, pool
+from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Reason, Verdict
 from monitor.core.wording import plain_words
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.report.explanation import explain
 from monitor.report.run_document import verdict_row
-from tests.unit.evaluation.test_accumulated import CONFIG, MONDAY, window
+from tests.fakes.judged import pinned, window
+from tests.unit.evaluation.test_accumulated import CONFIG
 from tests.unit.evaluation.test_lasting_segments import CHANNELS, LABELS, SOURCE
 
 RULE = Rule(
@@ -58,15 +58,6 @@ def verdicts(known: SourceData, rule: Rule = RULE, **changes: Any) -> dict[str |
     evaluation = EvaluationConfig(resamples=100, min_samples=100)
     config = CONFIG.model_copy(update={"rules": (rule,), "sources": {"tickets": SOURCE}, "evaluation": evaluation})
     return {v.subject.label: v for v in verdicts_of(rule, known, config, ())}
-
-
-def baseline(label: str, parts: SegmentCounts, version: int = 3) -> Baseline:
-    counts = pool(parts.values())
-    start = window(20)
-    return Baseline(
-        "tickets", label, version, start.start, window(15).end, "a", "b", counts,
-        edges_of(counts, EvaluationConfig()), MONDAY, "ana", "trusted",
-    )  # fmt: skip
 
 
 def test_one_channel_that_goes_wrong_is_found_and_named_while_the_labels_total_is_fine() -> None:
@@ -144,20 +135,20 @@ def test_every_group_of_windows_must_be_beyond_where_a_rule_asks_for_several() -
 def test_a_change_is_compared_with_the_segments_own_rows_of_the_baseline() -> None:
     """A channel that has always been overconfident is no news; one that became it is."""
     then = {("channel", c): part(0.75 if c == "mail" else 0.91, 2000) for c in CHANNELS}
-    known = {"baselines": {"label 0": baseline("label 0", then)}, "baseline_segments": {"label 0": then}}
+    known = {"baselines": {"label 0": pinned(pool(then.values()), "label 0")}, "baseline_segments": {"label 0": then}}
     asked = {"condition": "increase", "threshold": 0.05}
     always = verdicts(data({**FINE, "mail": 0.75}, rows=400, **known), **asked)["label 0"]
     assert always.outcome == "ok"
     became = verdicts(data({**FINE, "mail": 0.75, "web": 0.7}, rows=400, **known), **asked)["label 0"]
     assert (became.outcome, became.reason, became.detail["segment"]) == ("breach", Reason.INCREASED, ["channel", "web"])
     assert became.baseline == pytest.approx(0.0, abs=0.02)
-    assert became.baseline_version == 3
+    assert became.baseline_version == 1
     assert "in channel = web" in plain_words(became)
 
 
 def test_without_the_baselines_rows_of_any_segment_a_change_is_not_judged() -> None:
     then = {("channel", "web"): part(0.91, 2000)}
-    known = data(FINE, baselines={"label 0": baseline("label 0", then)})
+    known = data(FINE, baselines={"label 0": pinned(pool(then.values()), "label 0")})
     found = verdicts(known, condition="increase")["label 0"]
     assert (found.outcome, found.reason) == ("not_evaluated", Reason.NO_BASELINE)
     assert verdict_row(found)["segment"] is None  # the key is there in each verdict of such a rule

@@ -15,7 +15,7 @@ from monitor.core.records import Verdict
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import verdicts_of
 from monitor.report.explanation import explain, lines
-from tests.unit.evaluation.test_accumulated import window
+from tests.fakes.judged import window
 
 ERROR, ROWS, RUNS = 0.08, 6000, 40
 RULES = """\

@@ -10,10 +10,9 @@ import pytest
 
 from monitor.config.load import parse_config
 from monitor.config.model import Config, CostConfig, LabelConfig, Rule, SourceConfig
-from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Subject
-from monitor.core.windows import before, week
+from monitor.core.windows import week
 from monitor.evaluation.comparisons import compare
 from monitor.evaluation.data import RuleInput, SourceData, WholeSource, WindowCounts
 from monitor.evaluation.evaluate import estimates_of, evaluate
@@ -25,6 +24,7 @@ from monitor.metrics.definition import MetricSpec
 from monitor.metrics.groups import on_counts
 from monitor.metrics.registry import CONTRACT, GIVES, METRICS, WHOLE, range_of
 from tests.fakes.changes import increase_test
+from tests.fakes.judged import pinned
 from tests.fakes.one_table import level_detectable, level_p
 from tests.fakes.points import point
 
@@ -169,12 +169,7 @@ def test_an_ece_of_its_own_binning_is_compared_with_the_baseline_in_those_bins(c
     rng = np.random.default_rng(10)
     evaluation = config().evaluation.model_copy(update={"binning": configured, "resamples": 200})
     now, then = sample(rng, 3000, flipped=0.3), sample(rng, 12_000)
-    past = before(WEEK, 8, ZoneInfo("UTC"))
-    baseline = Baseline(
-        "t", "a", 1, past[-1].start, past[0].end, past[-1].name, past[0].name, then, edges_of(then, evaluation),
-        WEEK.start, "test", "test",
-    )  # fmt: skip
-    material = RuleInput(Subject("t", "a"), WEEK, (now,), baseline)
+    material = RuleInput(Subject("t", "a"), WEEK, (now,), pinned(then, "a", evaluation=evaluation))
     rule = Rule(id="a", metric="equal_width_ece", condition="increase", threshold=0.02)
     found = comparisons_of(rule, [material], WholeSource(), config().sources["t"], evaluation)
     assert found[0].plug_in == pytest.approx(equal_width_ece(now))

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from monitor.config.model import AutomationConfig, Config, EvaluationConfig, LabelConfig, Rule, SourceConfig
-from monitor.core.baseline import Baseline, edges_of
+from monitor.config.model import Config, LabelConfig, Rule, SourceConfig
+from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.records import Outcome, Reason, Severity, Subject, Verdict, Window, WrongRequest
 from monitor.core.windows import week
@@ -27,6 +27,7 @@ from monitor.operations.replay.results import (
     switched_by,
     timelines_of,
 )
+from tests.fakes import judged
 
 START = datetime(2026, 1, 5, tzinfo=UTC)
 SCORES = np.arange(0, 1.0001, 0.05).round(2)
@@ -63,20 +64,15 @@ def weekly(*outcomes: Outcome, **more: Any) -> list[tuple[Window, list[Verdict]]
 
 
 def config(**more: Any) -> Config:
-    source = SourceConfig(relation="tickets", score_is="probability_of_label")
-    automation = AutomationConfig(when_not_evaluated="keep")
-    return Config(**{"version": 1, "sources": {"tickets": source}, "rules": (RULE,), "automation": automation} | more)
+    return judged.config(**{"rules": (RULE,)} | more)
 
 
 # --- baselines
 
 
 def version(number: int, first: int, last: int) -> Baseline:
-    counts = counts_from_rows([0.2, 0.8], [0, 1])
-    return Baseline(
-        "tickets", "billing", number, window(first).start, window(last).end, "a", "b", counts,
-        edges_of(counts, EvaluationConfig()), window(60).end, "test", "test",
-    )  # fmt: skip
+    weeks = {"start": window(first).start, "end": window(last).end, "pinned_at": window(60).end}
+    return replace(judged.pinned(counts_from_rows([0.2, 0.8], [0, 1])), version=number, **weeks)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, RuleMatch, SourceConfig
-from monitor.core.baseline import Baseline, edges_of
+from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, bin_counts, pool
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
 from monitor.core.records import Estimate, Interval, Reason, Subject, SwitchEvent, SwitchState, Window
@@ -23,6 +23,7 @@ from monitor.history.store import Store
 from monitor.inference.selective import threshold_for
 from monitor.report.collect import collect_report
 from monitor.report.html import html_report
+from tests.fakes.judged import pinned
 from tests.fakes.report_data import NOW, RULES, UTC_ZONE, Story, rows, windows
 
 SPANS = windows(6)
@@ -52,11 +53,8 @@ WEEKS = [week_of(k) for k in range(6)]
 
 
 def baseline(label: str | None) -> Baseline:
-    counts = pool(part[label] for part in WEEKS[:4])
-    return Baseline(
-        "tickets", label, 1, SPANS[0].start, SPANS[3].end, SPANS[0].name, SPANS[3].name, counts,
-        edges_of(counts, CONFIG.evaluation), NOW, "tester", "test",
-    )  # fmt: skip
+    names = {"start": SPANS[0].start, "first_window": SPANS[0].name, "last_window": SPANS[3].name}
+    return pinned(pool(part[label] for part in WEEKS[:4]), label, end=SPANS[3].end, **names)
 
 
 BASELINES = {label: baseline(label) for label in (*LABELS, None)}

@@ -7,23 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from monitor.config.model import AutomationConfig, Config, EvaluationConfig, SourceConfig
+from monitor.config.model import EvaluationConfig, SourceConfig
 from monitor.core.counts import counts_from_rows
 from monitor.evaluation.data import SourceData, WindowCounts
 from monitor.evaluation.evaluate import estimates_of
 from monitor.history.store import Store
 from monitor.report.collect import collect_report
 from monitor.report.tables import of_one
+from tests.fakes.judged import config
 from tests.fakes.report_data import NOW, windows
 
 WEEK = windows(1)[0]
-CONFIG = Config(
-    version=1,
-    sources={"tickets": SourceConfig(relation="t", score_is="probability_of_label", segments=("channel", "language"))},
-    evaluation=EvaluationConfig(interval="analytic"),
-    rules=(),
-    automation=AutomationConfig(when_not_evaluated="keep"),
-)
+SOURCE = SourceConfig(relation="t", score_is="probability_of_label", segments=("channel", "language"))
+CONFIG = config(sources={"tickets": SOURCE}, evaluation=EvaluationConfig(interval="analytic"))
 
 
 def rows(seed: int, *, says_something: bool) -> tuple[np.ndarray, np.ndarray]:
