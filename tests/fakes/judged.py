@@ -1,4 +1,4 @@
-"""What most tests of verdicts begin with: a week and those before it, a source with rules, a pinned baseline."""
+"""What most tests of verdicts begin with: a week and those before it, a source with rules, a baseline, a verdict."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ from typing import Any
 from monitor.config.model import AutomationConfig, Config, EvaluationConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline, edges_of
 from monitor.core.counts import Counts
-from monitor.core.records import Window
+from monitor.core.records import Reason, Subject, Verdict, Window
 
 MONDAY = datetime(2026, 11, 9, tzinfo=UTC)
+REASONS = {
+    "ok": Reason.WITHIN_THRESHOLD, "breach": Reason.ABOVE_THRESHOLD, "not_evaluated": Reason.TOO_FEW_ROWS,
+    "unconfirmed": Reason.NOT_SIGNIFICANT_IN_FAMILY,
+}  # fmt: skip
 
 
 def window(back: int = 0) -> Window:
@@ -34,4 +38,11 @@ def pinned(
     """The baseline of a label from eight weeks until ``end``."""
     start, edges = end - timedelta(weeks=8), edges_of(counts, evaluation or EvaluationConfig())
     made = Baseline("tickets", label, 1, start, end, "a", "b", counts, edges, end, "test", "test")
+    return replace(made, **more)
+
+
+def verdict(outcome: str, of: Window, label: str | None = "billing", **more: Any) -> Verdict:
+    """A critical verdict of a level rule, with the usual reason of its outcome."""
+    subject, reason = Subject("tickets", label), REASONS[outcome]
+    made = Verdict("v1", "rule", subject, of, "ece", "all", outcome, reason, "critical", 0.05)  # type: ignore[arg-type]
     return replace(made, **more)

@@ -15,13 +15,14 @@ from monitor.alerting.health import issues
 from monitor.alerting.health.look import observed
 from monitor.context import Monitor, utc_now
 from monitor.core import windows
-from monitor.core.records import Reason, Schedule, Subject, Verdict, Window
+from monitor.core.records import Reason, Schedule, Window
 from monitor.core.windows import week
 from monitor.history.readings import StoredReading
 from monitor.operations.change_switch import change_switch
 from monitor.operations.refuse_premature import WindowRefusal, WindowRefused, refuse_premature
 from monitor.run import run_window
 from monitor.warehouse.reader import Warehouse
+from tests.fakes import judged
 from tests.fakes import world as worlds
 from tests.fakes.world import WEEKS, make_world
 
@@ -43,14 +44,11 @@ def poison(monitor: Monitor) -> Window:
     when = NOW + timedelta(days=365)
     revision = monitor.config.revision
     store.begin_run(ahead, ["tickets"], run="ahead", acts=True, rules_revision=revision, now=when)
+    rule, reason = "automated-overconfidence", Reason.NO_ROWS
     none = [
-        Verdict(
-            id=f"ahead-{label}", rule="automated-overconfidence", subject=Subject("tickets", label), window=ahead,
-            metric="overconfidence", where="automated", outcome="not_evaluated", reason=Reason.NO_ROWS,
-            severity="critical", threshold=0.05,
-        )
+        judged.verdict("not_evaluated", ahead, label, id=f"ahead-{label}", rule=rule, reason=reason)
         for label in worlds.LABELS
-    ]  # fmt: skip
+    ]
     store.save_evaluation(ahead, ["tickets"], [], none, [], when)
     store.finish_run(ahead, ["tickets"], state="done", now=when)
     return ahead

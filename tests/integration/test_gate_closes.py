@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from monitor.core.records import Outcome, Reason, Subject, Verdict, Window
+from monitor.core.records import Outcome, Verdict, Window
 from monitor.core.windows import last_ready
 from monitor.evaluation.evaluate import Evaluated
 from monitor.operations import act
 from monitor.operations.change_switch import change_switch
 from monitor.operations.restate import record
+from tests.fakes import judged
 from tests.fakes.world import World, make_world
 
 TTL_S = 2
@@ -93,8 +94,5 @@ def test_from_a_stored_breach_to_a_closed_gate_in_another_process(
 
 
 def verdict(window: Window, outcome: Outcome, label: str = "steady") -> Verdict:
-    return Verdict(
-        id=f"verdict-{outcome}", rule="automated-overconfidence", subject=Subject("tickets", label), window=window,
-        metric="overconfidence", where="automated", outcome=outcome, reason=Reason.ABOVE_THRESHOLD, severity="critical",
-        threshold=0.05, actions=("disable_automation",) if outcome == "breach" else (),
-    )  # fmt: skip
+    actions = ("disable_automation",) if outcome == "breach" else ()
+    return judged.verdict(outcome, window, label, rule="automated-overconfidence", actions=actions)

@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from monitor.core.records import Delivery, Incident, Reason, Subject, Verdict
+from monitor.core.records import Delivery, Incident, Reason
 from monitor.core.windows import week
 from monitor.history.store import Store
+from tests.fakes import judged
 
 NOW = datetime(2026, 11, 16, 6, tzinfo=UTC)
 WINDOW = week("2026-W46", ZoneInfo("UTC"))
@@ -21,10 +22,7 @@ GROWS = ("runs", "readings", "counts", "cells", "quality", "estimates", "verdict
          "incident_events", "deliveries", "switch_events", "publications")  # fmt: skip
 #: Read from one end, as far as the first rows that fit.
 FROM_ONE_END = ("ix_runs_window_start", "ix_deliveries_sent_at")
-VERDICT = Verdict(
-    "v1", "ece-increase", Subject("tickets", "billing"), WINDOW, "ece", "all", "breach", Reason.ABOVE_THRESHOLD,
-    "warning", 0.02,
-)  # fmt: skip
+VERDICT = judged.verdict("breach", WINDOW)
 INCIDENT = Incident(
     "i1", "label", "tickets", "billing", "warning", "open", NOW, "2026-W46", "2026-W46", WINDOW.end, WINDOW.end,
     "overconfident",

@@ -24,12 +24,13 @@ from monitor.automation.switch import SwitchDecision, after_run, operator_change
 from monitor.config.load import parse_config
 from monitor.config.settings import load_settings
 from monitor.context import Monitor
-from monitor.core.records import Reason, RuleEvidence, Subject, SwitchEvent, SwitchState, Verdict, Window
+from monitor.core.records import RuleEvidence, SwitchEvent, SwitchState, Verdict, Window
 from monitor.evaluation.evaluate import Evaluated
 from monitor.history.store import Store
 from monitor.operations import act as acting
 from monitor.operations.change_switch import change_switch
 from monitor.warehouse.reader import Warehouse
+from tests.fakes import judged
 
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 WEEK = timedelta(weeks=1)
@@ -132,11 +133,9 @@ class Actor:
 
     def verdicts(self, label: str) -> tuple[Verdict, ...]:
         return tuple(
-            Verdict(
-                id=f"{rule}-{outcome}-{self.week}-{label}", rule=rule, subject=Subject("tickets", label),
-                window=self.window,
-                metric="ece", where="all", outcome=outcome, reason=Reason.ABOVE_THRESHOLD, severity="critical",  # type: ignore[arg-type]
-                threshold=0.05, detail={"blocked": blocked}, actions=(ASKS[rule],) if outcome == "breach" else (),  # type: ignore[arg-type]
+            judged.verdict(
+                outcome, self.window, label, id=f"{rule}-{outcome}-{self.week}-{label}", rule=rule,
+                detail={"blocked": blocked}, actions=(ASKS[rule],) if outcome == "breach" else (),
             )
             for rule, outcome, blocked in FOUND[self.found]
         )  # fmt: skip

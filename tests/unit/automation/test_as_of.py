@@ -17,13 +17,12 @@ from monitor.core.records import (
     EVERY_SOURCE,
     GATES_CLOSED,
     GATES_CONFIRMED,
-    Reason,
-    Subject,
     SwitchEvent,
     SwitchState,
     Verdict,
     Window,
 )
+from tests.fakes import judged
 
 START = datetime(2026, 11, 2, tzinfo=UTC)
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -126,12 +125,9 @@ STEPS = st.lists(
 
 
 def verdict(kind: str, window: Window) -> Verdict:
-    outcome = "breach" if kind == "block" else kind
     actions = {"breach": ("disable_automation",), "block": ("block_scores",)}.get(kind, ())
-    return Verdict(
-        f"{kind}{window.end}", "rule", Subject("tickets", "billing"), window, "ece", "all", outcome,  # type: ignore[arg-type]
-        Reason.ABOVE_THRESHOLD, "critical", 0.05, actions=actions, detail={"blocked": [[0.8, 0.9]]},  # type: ignore[arg-type]
-    )  # fmt: skip
+    outcome, blocked = "breach" if kind == "block" else kind, {"blocked": [[0.8, 0.9]]}
+    return judged.verdict(outcome, window, id=f"{kind}{window.end}", actions=actions, detail=blocked)
 
 
 def step(state: SwitchState, kind: str, now: datetime, automation: AutomationConfig, key: str):  # type: ignore[no-untyped-def]

@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.automation.evidence import KEPT, breach_of, breaches_of, is_against, with_verdict
-from monitor.core.records import Outcome, Reason, RuleEvidence, Subject, Verdict, Window
+from monitor.core.records import Outcome, Reason, RuleEvidence, Verdict
+from tests.fakes import judged
 
-MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
-DAY, WEEK = timedelta(days=1), timedelta(weeks=1)
-EMPTY = RuleEvidence("tickets", "billing", "rule", "weekly", since=MONDAY)
-REASONS = {
-    "ok": Reason.WITHIN_THRESHOLD, "breach": Reason.ABOVE_THRESHOLD, "not_evaluated": Reason.TOO_FEW_ROWS,
-    "unconfirmed": Reason.NOT_SIGNIFICANT_IN_FAMILY,
-}  # fmt: skip
+EMPTY = RuleEvidence("tickets", "billing", "rule", "weekly", since=judged.MONDAY)
 outcomes = st.sampled_from(["ok", "breach", "not_evaluated", "unconfirmed", "not read"])
 
 
 def verdict(outcome: str, week: int, attempt: int = 0, actions: tuple[str, ...] = ("disable_automation",)) -> Verdict:
-    end = MONDAY + week * WEEK
-    found = "not_evaluated" if outcome == "not read" else outcome  # type: ignore[assignment]
-    return Verdict(
-        id=f"{outcome} {week} {attempt}", rule="rule", subject=Subject("tickets", "billing"),
-        window=Window(end - WEEK, end, f"W{week}", "weekly"), metric="ece", where="all", outcome=found,
-        reason=REASONS[found] if outcome == found else Reason.WAREHOUSE_FAILED, severity="critical", threshold=0.05,
-        actions=actions if found == "breach" else (), detail={"blocked": [[0.81, 0.9]]},  # type: ignore[arg-type]
+    more = {"reason": Reason.WAREHOUSE_FAILED} if outcome == "not read" else {}
+    return judged.verdict(
+        "not_evaluated" if more else outcome, judged.window(-week), id=f"{outcome} {week} {attempt}",
+        actions=actions if outcome == "breach" else (), detail={"blocked": [[0.81, 0.9]]}, **more,
     )  # fmt: skip
 
 
@@ -81,8 +72,8 @@ def test_the_evidence_is_that_of_every_window_as_it_was_last_said(found: list[tu
     decisive = [table[week] for week in sorted(table) if table[week] in ("ok", "breach")]
     evidence = after(*found)
     assert (breach_of(evidence) is not None) == (decisive[-1:] == ["breach"])
-    judged = [week for outcome, week in found if outcome != "not read"]
-    assert evidence.judged_until == (MONDAY + max(judged) * WEEK if judged else None)
+    weeks = [week for outcome, week in found if outcome != "not read"]
+    assert evidence.judged_until == (judged.window(-max(weeks)).end if weeks else None)
     again = with_verdict(evidence, verdict(*found[-1], len(found) - 1)) if found else evidence
     assert again == evidence, "the same verdict twice says the same"
 

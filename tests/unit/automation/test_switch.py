@@ -15,8 +15,9 @@ from monitor.automation.evidence import with_verdict
 from monitor.automation.state import effective, is_blocked
 from monitor.automation.switch import Evidence, SwitchDecision, after_run, operator_change
 from monitor.config.model import AutomationConfig, ReEnableAfter
-from monitor.core.records import Outcome, Reason, RuleEvidence, Schedule, Subject, SwitchState, Verdict, Window
+from monitor.core.records import Outcome, Reason, RuleEvidence, Schedule, SwitchState, Verdict, Window
 from monitor.core.score_ranges import below
+from tests.fakes import judged
 
 END = datetime(2026, 11, 16, tzinfo=UTC)  # a Monday: the end of 2026-W46 and of Sunday
 NOW = END + timedelta(hours=7)
@@ -43,16 +44,9 @@ def verdict(
     rule: str = "automated-overconfidence",
     blocked: Any = None,
 ) -> Verdict:
-    reasons = {
-        "ok": Reason.WITHIN_THRESHOLD, "breach": Reason.ABOVE_THRESHOLD, "not_evaluated": Reason.TOO_FEW_ROWS,
-        "unconfirmed": Reason.NOT_SIGNIFICANT_IN_FAMILY,
-    }  # fmt: skip
-    return Verdict(
-        id=f"{rule}-{outcome}", rule=rule, subject=Subject("tickets", "billing"),
-        window=Window(END - WEEK, END, "2026-W46", "weekly"), metric="overconfidence", where="automated",
-        outcome=outcome, reason=reasons[outcome], severity="critical", threshold=0.05,
-        actions=tuple(actions) if outcome == "breach" else (),  # type: ignore[arg-type]
-        detail={} if blocked is None else {"blocked": blocked},
+    return judged.verdict(
+        outcome, Window(END - WEEK, END, "2026-W46", "weekly"), id=f"{rule}-{outcome}", rule=rule,
+        actions=tuple(actions) if outcome == "breach" else (), detail={} if blocked is None else {"blocked": blocked},
     )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from monitor.evaluation.shift.onset import Level
 from monitor.evaluation.trouble import higher_score
 from monitor.report.run_document import label_row
 from monitor.story.label import cause_words
+from tests.fakes import judged
 
 UTC = ZoneInfo("UTC")
 ROWS = 400
@@ -35,11 +36,9 @@ TOO_MANY = Rejection(Why.SHARE, RejectionCause.SCORE_MISSING, 90, ROWS)
 
 
 def verdict(rule: str = "acts", outcome: str = "breach", **given: Any) -> Verdict:
-    base = Verdict(
-        f"{rule}-id", rule, Subject("mail", "billing"), LAST, "overconfidence", "automated", outcome,  # type: ignore[arg-type]
-        Reason.ABOVE_THRESHOLD, "critical" if rule == "acts" else "warning", 0.05, value=0.1, n=ROWS,
-    )  # fmt: skip
-    return replace(base, **given)
+    severity, of = "critical" if rule == "acts" else "warning", {"metric": "overconfidence", "where": "automated"}
+    known = {"id": f"{rule}-id", "rule": rule, "severity": severity, "value": 0.1, "n": ROWS}
+    return judged.verdict(outcome, LAST, **(of | known | given))
 
 
 def not_judged(reason: Reason = Reason.TOO_FEW_ROWS, **given: Any) -> Verdict:

@@ -13,9 +13,10 @@ import pytest
 from monitor.config.model import EvaluationConfig
 from monitor.core.counts import Counts, counts_from_rows, pool
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
-from monitor.core.records import Reason, Severity, Subject, Verdict
+from monitor.core.records import Severity, Verdict
 from monitor.core.windows import week
 from monitor.evaluation.diagnosis import with_labels
+from tests.fakes import judged
 
 WEEK = week("2026-W40", ZoneInfo("UTC"))
 UNSAFE, DEGRADED, FINE = DiagnosisState.UNSAFE, DiagnosisState.DEGRADED, DiagnosisState.FINE
@@ -30,11 +31,8 @@ def rows(off: float, count: int = 2_000, seed: int = 1) -> Counts:
 
 
 def breach(**given: Any) -> Verdict:
-    base = Verdict(
-        "whole", "source-overconfidence", Subject("mail", None), WEEK, "overconfidence", "automated", "breach",
-        Reason.ABOVE_THRESHOLD, "critical", 0.05, value=0.1, n=6_000, detail={"condition": "above"},
-    )  # fmt: skip
-    return replace(base, **given)
+    of = {"metric": "overconfidence", "where": "automated", "value": 0.1, "n": 6_000, "detail": {"condition": "above"}}
+    return judged.verdict("breach", WEEK, None, **(of | given))
 
 
 def explained(

@@ -10,10 +10,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, Notes, NotTold
-from monitor.core.records import Incident, Reason, Severity, Subject, Verdict, Window
+from monitor.core.records import Incident, Severity, Verdict, Window
 from monitor.core.windows import day, week
 from monitor.incidents.findings import MANY, USUAL, decisions, gone, newest
 from monitor.incidents.life import IncidentDecision, resolve
+from tests.fakes import judged
 
 UTC = ZoneInfo("UTC")
 HOURS = timedelta(hours=7)
@@ -60,10 +61,7 @@ def labels(count: int) -> list[str]:
 
 
 def verdict(id: str, rule: str, severity: Severity, of: Window) -> Verdict:
-    return Verdict(
-        id=id, rule=rule, subject=Subject("mail", "billing"), window=of, metric="ece", where="all", outcome="breach",
-        reason=Reason.INCREASED, severity=severity, threshold=0.02,
-    )  # fmt: skip
+    return judged.verdict("breach", of, id=id, rule=rule, severity=severity)
 
 
 def test_a_daily_finding_that_rests_on_a_week_alone_brings_back_nothing_that_a_person_ended() -> None:

@@ -13,7 +13,7 @@ import pytest
 from monitor.config.model import Config, LabelConfig, Rule, SourceConfig
 from monitor.core.baseline import Baseline
 from monitor.core.counts import Counts, counts_from_rows, pool
-from monitor.core.records import Outcome, Reason, Severity, Subject, Verdict, Window, WrongRequest
+from monitor.core.records import Outcome, Severity, Subject, Verdict, Window, WrongRequest
 from monitor.core.windows import week
 from monitor.evaluation.other_thresholds import acting_from
 from monitor.evaluation.row_comparisons import needs_whole_rows
@@ -48,14 +48,9 @@ def verdict(
     outcome: Outcome, at: Window, *, label: str = "billing", severity: Severity = "warning", rule: str = RULE.id,
     actions: tuple[Any, ...] = ("slack",), detail: Mapping[str, Any] | None = None,
 ) -> Verdict:  # fmt: skip
-    reasons = {
-        "ok": Reason.WITHIN_THRESHOLD, "breach": Reason.INCREASED, "not_evaluated": Reason.TOO_FEW_ROWS,
-        "unconfirmed": Reason.NOT_SIGNIFICANT_IN_FAMILY,
-    }  # fmt: skip
-    return Verdict(
-        id=f"{rule}-{label}-{at.name}", rule=rule, subject=Subject("tickets", label), window=at, metric="ece",
-        where="all", outcome=outcome, reason=reasons[outcome], severity=severity, threshold=0.02,
-        rules_revision="now", actions=actions if outcome == "breach" else (), detail=detail or {},
+    return judged.verdict(
+        outcome, at, label, id=f"{rule}-{label}-{at.name}", rule=rule, severity=severity, rules_revision="now",
+        actions=actions if outcome == "breach" else (), detail=detail or {},
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from monitor.core.diagnoses import (
     NotTold,
     Since,
 )
-from monitor.core.records import OF_LABEL, Action, Reason, RejectedRows, Subject, SwitchState, Verdict
+from monitor.core.records import OF_LABEL, Action, Reason, RejectedRows, SwitchState
 from monitor.core.windows import week
 from monitor.evaluation.evaluate import Evaluated
 from monitor.incidents.life import Finding, decide
@@ -28,6 +28,7 @@ from monitor.report.terminal import run_summary
 from monitor.story.label import LabelStory, label_story, story_lines
 from monitor.story.switch import switch_story
 from monitor.story.window import ALONE, counts_words, doubts, needing
+from tests.fakes import judged
 
 WEEK = week("2026-W46", ZoneInfo("UTC"))
 NOW = datetime(2026, 11, 16, 7, tzinfo=UTC)
@@ -68,12 +69,8 @@ def test_a_trouble_that_is_not_over_needs_somebody_though_nothing_could_be_judge
 
 def test_what_a_label_misses_is_told_and_not_how_many_of_its_items_are_right() -> None:
     missing = replace(UNSAFE, problem=LabelProblem.MISSES)
-    lead = Verdict(
-        id="a1", rule="missed-phishing", subject=Subject("tickets", "billing"), window=WEEK,
-        metric="false_negative_rate",
-        where="all", outcome="breach", reason=Reason.ABOVE_THRESHOLD, severity="critical", threshold=0.02, value=0.19,
-        low=0.15, high=0.23, n=400, detail={"condition": "above"},
-    )  # fmt: skip
+    numbers = {"threshold": 0.02, "value": 0.19, "low": 0.15, "high": 0.23, "n": 400}
+    lead = judged.verdict("breach", WEEK, metric="false_negative_rate", detail={"condition": "above"}, **numbers)
     facts = label_story(missing, as_of=NOW, trouble=missing, lead=lead).facts
     assert "19" in facts
     assert "claimed" not in facts
