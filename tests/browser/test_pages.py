@@ -59,7 +59,6 @@ def test_a_page_opens_quietly_asks_nobody_else_and_fits_a_phone(
     opened.complaints.clear()
     page.set_viewport_size({"width": 1280, "height": 900})
     answer = page.goto(f"{service.url}/{address.format(incident=incident)}")
-    assert answer is not None
     assert answer.status == 200
     assert page.get_by_role("navigation").get_by_role("link").count() == len([each for each in PAGES if each.nav]) + 1
     assert opened.complaints == []

@@ -38,7 +38,6 @@ def server() -> Iterator[str]:
 
     command = [sys.executable, "-m", "tests.engines.clickhouse_server"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         port = int(process.stdout.readline())
         clickhouse_connect.get_client(host="127.0.0.1", port=port).command(TABLE)
         try:

@@ -52,7 +52,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def test_a_fall_is_seen_within_the_planned_weeks_in_four_of_five_cases(claimed: float, fall: float, weeks: int) -> None:
     rng, needed = np.random.default_rng(5), evidence_needed([-np.inf] * 20, 520)
     found = rows_to_see(claimed, fall, 0.02, needed)
-    assert found is not None
     each, seen = -(-found // weeks), 0
     for _ in range(400):
         hits = rng.binomial(each, claimed - fall, weeks) / each
@@ -154,7 +153,6 @@ def audited(tmp_path: Path) -> World:
 def acting_counts(world: World, week: str) -> dict[str | None, Counts]:
     with world.opened() as opened:
         kept = opened.store.load_reading("weekly", named("weekly", week, UTC).start, "tickets")
-        assert kept is not None
         return {label: counts.where("automated") for label, counts in kept.labels.items()}
 
 

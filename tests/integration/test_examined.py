@@ -164,7 +164,6 @@ def test_ids_that_would_meet_if_they_were_written_alike_are_said(load: Loader, w
     source = joined(f"CASE WHEN item < '3' THEN item ELSE {written} END")
     for engine, warehouse in load(rows, types=TYPES).items():
         join = warehouse.examine("tickets", source).join
-        assert join is not None
         assert (join.one, join.none, join.otherwise.get("9")) == ((50, 10, None) if nine is None else (23, 37, nine))
         said = [each.partition(", such as ")[0] for each in doubts_about_join(join)]
         alike = "of 37 ids that meet no truth 27 would meet one if both were written alike"
@@ -209,7 +208,6 @@ def test_rows_that_wait_are_counted_or_said(load: Loader) -> None:
     for engine, warehouse in load([*known, *waiting], types=types).items():
         source = SourceConfig.model_validate(SINGLE | {"unresolved": True})
         reading = warehouse.read("tickets", source, WEEK, now=NOW)
-        assert reading.unresolved is not None
         assert reading.unresolved.waiting_of(None).rows == len(waiting) - 3, engine
         (said,) = [str(e["why"]) for r in reading.quality if r.reason == "waiting_unusable" for e in r.examples]
         assert said == "of rows without a truth 1 cannot be used: 1 score missing", engine

@@ -64,7 +64,6 @@ def start(world: World) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 def service(start: Callable[..., subprocess.Popen[str]]) -> str:
     """The address of calmon's own HTTP service."""
     process = start("-m", "monitor", "dashboard", "--port", "0")
-    assert process.stdout is not None
     line = process.stdout.readline()
     assert "http://" in line, process.stderr.read() if process.stderr else ""
     return line.split()[-1]
@@ -79,7 +78,6 @@ def test_from_a_stored_breach_to_a_closed_gate_in_another_process(
         until = monitor.clock() + timedelta(seconds=HOLD_S)
         change_switch(monitor, "tickets", "steady", enable=True, by="ann", reason="go live", until=until)
         router = start("-c", ROUTER, CALMON_GATE_URL=service)
-        assert router.stdout is not None
         while router.stdout.readline().split()[1:] != ["open", "on"]:
             pass
         time.sleep(HOLD_S)

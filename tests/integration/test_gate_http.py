@@ -367,8 +367,6 @@ def test_a_router_in_a_process_of_its_own_notices(service: Service) -> None:
     }  # fmt: skip
     command = [sys.executable, "-c", ROUTER]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ) as router:
-        assert router.stdin is not None
-        assert router.stdout is not None
         assert router.stdout.readline() == "on\n"
         service.states = [state("off")]
         router.stdin.write("\n")

@@ -568,7 +568,6 @@ def test_predictions_and_resolutions_apart_are_joined_by_the_column_that_both_ha
     found = calmon("init", "predictions.csv", "--truth", "resolutions.csv", "--yes")
     assert found.exit_code == 0, found.output
     source = load_config(folder / "alerts.yaml").sources["predictions"]
-    assert source.truth is not None
     assert (source.truth.relation, dict(source.truth.on)) == ("resolutions.csv", {"ticket_id": "ticket_id"})
     assert dict(source.columns) == {"item": "ticket_id", "true_label": "category", "resolved_at": "closed_at"}
     assert "200 rows, 3 labels" in found.stdout
@@ -580,7 +579,6 @@ def test_the_second_table_is_found_beside_the_first_one(folder: Path) -> None:
     found = calmon("init", "predictions.csv", "--yes")
     assert found.exit_code == 0, found.output
     source = load_config(folder / "alerts.yaml").sources["predictions"]
-    assert source.truth is not None
     assert (source.truth.relation, dict(source.truth.on)) == ("resolutions.csv", {"ticket_id": "ticket_id"})
     (folder / "alerts.yaml").unlink()
     asked = calmon("init", "predictions.csv", said="y\n\n\n\n")
@@ -598,7 +596,6 @@ def test_of_a_database_the_two_tables_are_found_by_what_they_hold(folder: Path) 
     found = calmon("init", "w.duckdb", "--yes")
     assert found.exit_code == 0, found.output
     source = load_config(folder / "alerts.yaml").sources["scored"]
-    assert source.truth is not None
     assert (source.relation, source.truth.relation) == ("scored", "crm.raw")
     assert dict(source.truth.on) == {"ticket_id": "ticket"}
     assert "200 rows, 3 labels" in found.stdout
@@ -636,7 +633,6 @@ def test_two_tables_that_share_but_a_counter_are_not_joined_by_it(folder: Path) 
     said = calmon("init", "w.duckdb", "--on", "id", "--yes")  # a person may know better
     assert said.exit_code == 0, said.output
     truth = load_config(folder / "alerts.yaml").sources["predictions"].truth
-    assert truth is not None
     assert dict(truth.on) == {"id": "id"}
 
 

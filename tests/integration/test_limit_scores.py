@@ -77,7 +77,6 @@ def test_the_scores_that_are_safe_go_on_and_the_others_do_not(limited: World) ->
         event = monitor.store.switch_events("tickets", "slipping")[-1]
         (verdict,) = [v for v in monitor.store.verdicts() if v.outcome == "breach" and "limit_scores" in v.actions]
     assert (state.state, state.blocked) == ("on", ((0.8, 0.9799),))
-    assert state.kept is not None
     assert state.kept.score == 0.98
     assert 0.4 < state.kept.share < 0.6 and 0.93 < state.kept.low < state.kept.correct < state.kept.high  # noqa: PT018
     assert (event.kind, event.blocked) == ("blocked", state.blocked)

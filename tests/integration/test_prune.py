@@ -153,7 +153,6 @@ def test_days_go_before_weeks_do_and_keep_what_their_rules_judge(judged: World, 
         assert min(removed.counts, removed.estimates) > 0
         kept = [e for e in estimates if e.window.schedule == "weekly" or (e.metric in asked and not e.subject.segment)]
         reading = store.load_reading("daily", JUDGED[2].start, "tickets")
-        assert reading is not None
         assert reading.state == COUNTS_REMOVED
         assert store.estimates(segments=True) == kept
         assert (store.removed_until("weekly"), store.removed_until("daily")) == (None, JUDGED[2].start)
@@ -174,7 +173,6 @@ def test_what_only_describes_a_day_goes_before_its_counts(judged: World, url: st
         removed = prune(store, RULES, between).removed
         assert (removed.counts, removed.estimates > 0) == (0, True)
         reading = store.load_reading("daily", begun, "tickets")
-        assert reading is not None
         assert reading.state == "ok"
         weekly = [each for each in before if each.window.schedule == "weekly"]
         assert [each for each in store.estimates(segments=True) if each.window.schedule == "weekly"] == weekly

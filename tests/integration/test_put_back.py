@@ -84,7 +84,6 @@ def test_a_run_under_way_while_the_history_is_restored_names_the_command_that_co
         assert begun
         run_window(monitor, window)
         stored = monitor.store.run_of(window, "tickets")
-        assert stored is not None
         assert stored["state"] == "done"
         told = [d.id for d in monitor.store.deliveries() if d.kind == "incidents"]
         assert told == begun  # nothing is said twice
@@ -119,7 +118,6 @@ def test_nothing_was_automated_from_a_restore_until_it_was_confirmed(closed_for_
         for name in WEEKS[8:11]:
             span = week(name, monitor.config.zone)
             reading = monitor.store.load_reading("weekly", span.start, "tickets")
-            assert reading is not None
             share = time_on(events, ("tickets", "steady"), span.start, span.end)
             expected += share * reading.labels["steady"].where("automated").rows
     with in_process(world.settings(), clock=lambda: NOW) as asked:

@@ -160,7 +160,6 @@ def test_rows_of_numbers_are_read_alike_and_in_the_same_order(load: Loader, repe
         rows += [row | {"predicted": 0.25}] if repeats and item % 20 == 0 else []
     types = dict.fromkeys(("predicted", "deviation", "actual"), "DOUBLE PRECISION")
     found = alike(load(rows, types=types), source("regression"))
-    assert found.numbers is not None
     assert len(found.numbers.predicted) == found.rows > 250
     assert {"deviation_invalid", "outcome_not_finite"} <= {cell.reason for cell in found.rejected}
     assert any(each.reason == "duplicate" for each in found.quality) is repeats
@@ -179,7 +178,6 @@ def test_postgresql_joins_the_rows_of_items_by_hashes(load: Loader) -> None:
     asked: list[tuple[str, Any]] = []
     sa.event.listen(plain._engine, "before_cursor_execute", lambda *seen: asked.append(seen[2:4]))
     whole = plain.read("tickets", source("multiclass"), WEEK, now=NOW).whole
-    assert whole is not None
     assert len(whole.truth) == 1_000
     ((text, values),) = [each for each in asked if "AS frequency" in each[0]]
     with plain._session("") as connection:

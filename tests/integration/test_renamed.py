@@ -57,7 +57,6 @@ def test_the_run_names_the_new_label_and_the_printed_command_hands_the_old_one_o
     said = " ".join(made.calmon("run", "weekly", "--week", WEEKS[10]).output.split())  # as lines wrap
     assert "constant 2 appeared then and is like it" in said
     command = re.search(r"`(calmon label rename [^`]*)`", said)
-    assert command is not None, said
     with made.opened() as monitor:
         (missed,) = [each for each in monitor.store.unresolved_incidents() if each.kind == "vanished"]
         ready = monitor.store.switch("tickets", "constant 2")

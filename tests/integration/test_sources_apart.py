@@ -102,7 +102,6 @@ def test_a_run_that_was_ended_stays_so_where_another_source_is_run(
     world, now = two_sources(tmp_path), due(WEEKS[9])
     words = ("run", "weekly", "--week", WEEKS[9])
     with started(world, now, *words, "--source", "tickets", waits=True) as command:
-        assert command.stdout is not None
         assert command.stdout.readline() == "judging\n"
         command.send_signal(signal.Signals[number])
         assert command.wait(timeout=60) != 0

@@ -80,7 +80,6 @@ def test_automation_is_off_since_its_lease_ended_also_where_a_later_run_turned_i
         world.evaluate("2026-W02", [Judged("billing", RULE, "ok")])
         world.evaluate("2026-W04", [Judged("billing", RULE, "breach", 0.12)])
         told = Teller.of(world.monitor).switch("tickets", "billing")
-    assert told is not None
     assert "off since Wed 2026-01-21 00:00 UTC" in told.words
     status = world_of(tmp_path).calmon("automation", "status").stdout
     assert " ".join(told.words.removeprefix("Automation is ").split()) in " ".join(status.split())

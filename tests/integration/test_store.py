@@ -410,7 +410,6 @@ def test_a_repeated_run_renews_its_row(store: Store):
     store.begin_run(week(), ["tickets"], run="r2", acts=False, rules_revision="y", now=NOW + WEEK)
     store.begin_run(week(), ["tickets"], run="r2", acts=False, rules_revision="y", now=NOW + WEEK)
     row = store.run_of(week(), "tickets")
-    assert row is not None
     assert (row["run"], row["attempts"], row["state"], row["error"]) == ("r2", 2, "running", None)
     assert (row["acts"], row["started_at"], row["finished_at"]) == (False, NOW + WEEK, None)
     store.finish_run(week(), ["tickets"], state="done", now=NOW + WEEK)
@@ -446,7 +445,6 @@ def test_a_reading_comes_back_with_its_cells_and_bad_rows(store: Store):
     )  # fmt: skip
     store.save_reading(week(), reading, NOW)
     found = store.load_reading("weekly", START, "tickets")
-    assert found is not None
     assert {label: part.digest() for label, part in found.labels.items()} == {
         "billing": counts.digest(), None: counts_from_rows([], []).digest(),
     }  # fmt: skip
@@ -464,11 +462,9 @@ def test_reading_again_replaces_only_that_source_in_that_window(store: Store):
         store.save_reading(window, replace(one, source="mail"), NOW)
     store.save_reading(week(), StoredReading("tickets", state="warehouse_failed", error="timeout"), NOW)
     again = store.load_reading("weekly", START, "tickets")
-    assert again is not None
     assert (again.state, again.error, dict(again.labels), again.quality) == ("warehouse_failed", "timeout", {}, ())
     for window, source in ((week(1), "tickets"), (week(0), "mail")):
         kept = store.load_reading("weekly", window.start, source)
-        assert kept is not None
         assert set(kept.labels) == {"a", "b"}
 
 
@@ -505,7 +501,6 @@ def test_names_as_long_as_they_may_be_are_kept_in_every_table(store: Store):
     store.apply_incidents([incident(source=source, label=label)], [delivery(channel=person)])
     assert store.claim_delivery("m1", from_state="pending", worker=person, now=NOW)
     reading = store.load_reading("weekly", START, source)
-    assert reading is not None
     found = [
         store.verdict("a1b2c3d4").subject.label, store.switch(source, label).label, store.incidents()[0].label,
         store.estimates(source=source, segments=True)[0].subject.label, store.shifts()[0].subject.label,
@@ -596,7 +591,6 @@ def test_instants_of_any_zone_come_back_in_utc_and_naive_ones_are_refused(store:
     berlin = NOW.astimezone(timezone(timedelta(hours=1)))
     store.begin_run(week(), ["tickets"], run="r", acts=True, rules_revision="x", now=berlin)
     row = store.run_of(week(), "tickets")
-    assert row is not None
     assert (row["started_at"], row["started_at"].tzinfo) == (NOW, UTC)
     with pytest.raises(Exception, match="has no time zone"):
         store.finish_run(week(), ["tickets"], state="done", now=NOW.replace(tzinfo=None))
@@ -927,7 +921,6 @@ def test_two_evaluations_of_one_window_at_once_leave_the_rows_of_one(store: Stor
     assert len({str(e.subject.label).split("-")[0] for e in store.estimates()}) == 1
     assert len(store.estimates()) == len(store.verdicts()) == 20
     reading = store.load_reading("weekly", START, "tickets")
-    assert reading is not None
     assert len(reading.labels) == 20
 
 

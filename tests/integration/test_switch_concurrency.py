@@ -238,8 +238,6 @@ def check(monitor: Monitor, played: tuple[list[Actor], Shown], label: str) -> li
             possible = (actor.decide(monitor, s, None, known) for s in states for known in knowns)
             assert any(is_nothing(each, events) for each in possible), "there was nothing for it to do"
     if not monitor.config.automation.dry_run and is_against(last, state.blocked) and state.state == "on":
-        assert state.lease_until is not None
-        assert state.hold_until is not None
         assert state.lease_until <= state.hold_until, "what is against the evidence is on for as long as it holds"
     return events
 

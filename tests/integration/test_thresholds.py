@@ -33,12 +33,10 @@ def test_a_superseded_revision_raises_and_never_lowers(store: Store) -> None:
     store.publish_thresholds({("tickets", None): 0.7}, NOW, OLD)
     store.publish_thresholds(HIGH, NOW, NEW)
     refused = store.publish_thresholds(LOW, NOW, OLD)
-    assert refused is not None
     assert (refused.kind, store.thresholds()) == ("refused", HIGH)
     assert [(c.before, c.after) for c in refused.changes] == [(0.8, 0.5)]
     assert store.publish_thresholds(LOW, NOW, OLD) == refused  # said once in the history
     raised = store.publish_thresholds({("tickets", None): 0.5, ("tickets", "phishing"): 0.95}, NOW, OLD)
-    assert raised is not None
     assert raised.kind == "raised"
     assert store.thresholds() == HIGH | {("tickets", "phishing"): 0.95}
     assert [each.kind for each in store.publications()] == ["raised", "refused", "published", "published"]
@@ -48,7 +46,6 @@ def test_on_purpose_an_older_revision_is_the_newest_again(store: Store) -> None:
     store.publish_thresholds(LOW, NOW, OLD)
     store.publish_thresholds(HIGH, NOW, NEW)
     done = store.publish_thresholds(LOW, NOW, OLD, anyway=True, reason="on purpose")
-    assert done is not None
     assert (done.kind, done.reason, store.thresholds()) == ("published", "on purpose", LOW)
     assert store.publish_thresholds(HIGH, NOW, NEW) is not None  # the other one is the older now: it may raise
     assert (store.publications(1)[0].kind, store.thresholds()) == ("raised", HIGH)
@@ -58,18 +55,15 @@ def test_a_revision_that_was_never_seen_raises_and_lowers_only_by_a_persons_word
     store.publish_thresholds({("tickets", None): 0.8, ("tickets", "phishing"): 0.9}, NOW, NEW)
     wanted = {("tickets", None): 0.85, ("tickets", "phishing"): 0.6, ("mail", None): 0.7}
     done = store.publish_thresholds(wanted, NOW, OLD)
-    assert done is not None
     assert (done.kind, done.lowered) == ("raised", ())
     assert store.thresholds() == {("tickets", None): 0.85, ("tickets", "phishing"): 0.9}  # mail: its gates stay closed
     refused = store.publish_thresholds(wanted, NOW, OLD)
-    assert refused is not None
     assert (refused.kind, refused.reason) == ("refused", "not confirmed by a person")
     assert [(c.source, c.label, c.after) for c in refused.changes] == [
         ("mail", None, 0.7),
         ("tickets", "phishing", 0.6),
     ]
     confirmed = store.publish_thresholds(wanted, NOW, OLD, anyway=True, reason="measured")
-    assert confirmed is not None
     assert [(c.label, c.before, c.after) for c in confirmed.lowered] == [("phishing", 0.9, 0.6)]
     assert store.thresholds() == wanted
     assert store.publish_thresholds(wanted, NOW, OLD) is None
@@ -81,9 +75,6 @@ def test_a_new_source_lowers_nothing_and_a_label_that_loses_its_own_score_does(s
         {("tickets", None): 0.8, ("tickets", "phishing"): 0.9, ("mail", None): 0.6}, NOW, NEW
     )
     second = store.publish_thresholds({("tickets", None): 0.8, ("mail", None): 0.6}, NOW, NEW, anyway=True, reason="x")
-    assert first is not None
-    assert second is not None
-    assert added is not None
     assert (first.lowered, added.kind, added.lowered) == ((), "published", ())
     assert [(c.label, c.before, c.after) for c in second.lowered] == [("phishing", 0.9, 0.8)]
 

@@ -235,7 +235,6 @@ def test_items_without_one_true_label_are_set_aside_whole_and_counted_by_reason(
     for engine, reading in read_all(load([*none, *two, *soft, *twice, *rows[1:]]), source(kind="multiclass")).items():
         assert bad(reading) == {"duplicate": 1, "no_true_label": 8, "several_true_labels": 4}, engine
         assert reading.rows == 80
-        assert reading.whole is not None
         assert reading.whole.items == 20
         (named,) = [q for q in reading.quality if q.reason == "several_true_labels"]
         assert {example["item"] for example in named.examples} == {"two"}
@@ -245,7 +244,6 @@ def test_a_label_that_was_not_scored_on_an_item_has_no_probability(load: Loader)
     rows = [row for row in items(10) if row["label"] != "Other" or row["actual"] == 1 or row["item"] != "t3"]
     missing = 40 - len(rows)
     reading = read_all(load(rows, engines=("duckdb",)), source(kind="multiclass"))["duckdb"]
-    assert reading.whole is not None
     assert np.isnan(reading.whole.probability).sum() == missing > 0
 
 
@@ -258,7 +256,6 @@ def test_too_many_items_give_a_sample_that_holds_rare_labels_and_weighs_as_all(
     samples = {}
     for engine, reading in read_all(load(rows), source(kind="multiclass")).items():
         found = reading.whole
-        assert found is not None
         assert found.items == 150
         assert len(found.weight) <= 48
         per_label = found.truth.T @ found.weight
@@ -286,7 +283,6 @@ def test_a_source_of_numbers_gives_its_rows_and_says_what_is_wrong_with_others(l
         number("z", resolved_at=WEEK.end),
     ]  # fmt: skip
     for engine, reading in read_all(load(rows, types=NUMBER_TYPES), source(kind="regression")).items():
-        assert reading.numbers is not None
         found = reading.numbers
         triples = sorted(zip(found.predicted, found.deviation, found.actual, strict=True))
         assert triples == [(4.0, 1.5, -3.25), (4.0, 1.5, 7.0)], engine

@@ -213,7 +213,6 @@ def _acts(checker: Checker, rows: Rows, newest: Row, *, dry: bool) -> None:
 def _switch(checker: Checker, rows: Rows, story: LabelStory) -> None:
     """Whether automation may act, since when not, until when, by whom and why."""
     switch, source, label = story.switch, story.source, story.label or ""
-    assert switch is not None
     on = rows.is_on(source, label)
     checker.equal("automation", switch.allowed, on)
     checker.equal("automation in words", not switch.words.startswith("Automation is off"), on)

@@ -26,22 +26,14 @@ def after(known: Incident | None, now: datetime, *issues: HealthIssue, ends: boo
     return decide(issues, [] if known is None else [known], now, ends=ends)
 
 
-def changed(known: Incident | None, now: datetime, *issues: HealthIssue) -> IncidentDecision:
-    made = after(known, now, *issues)
-    assert made is not None
-    return made
-
-
 def incident(known: Incident | None, now: datetime, *issues: HealthIssue) -> Incident:
     """The incident after a look."""
-    made = changed(known, now, *issues).incident
-    assert made is not None
-    return made
+    return after(known, now, *issues).incident
 
 
 def test_all_that_is_wrong_is_one_incident_of_the_most_severe() -> None:
     found = issue(R.SCORES_MOVED, "warning", "mail"), issue(R.RUN_MISSING), issue(R.DATA_SMALL, "info")
-    made = changed(None, NOON, *found)
+    made = after(None, NOON, *found)
     assert (made.kind, made.calls) == ("open", True)
     opened = incident(None, NOON, *found)
     assert (opened.severity, opened.reasons) == ("critical", ("run_missing", "scores_moved"))
@@ -55,9 +47,9 @@ def test_what_needs_nobody_opens_nothing() -> None:
 
 def test_the_same_again_changes_nothing_and_a_lesser_addition_calls_nobody() -> None:
     opened = incident(None, NOON, issue(R.RUN_MISSING))
-    same = changed(opened, NOON + HOUR, issue(R.RUN_MISSING))
+    same = after(opened, NOON + HOUR, issue(R.RUN_MISSING))
     assert (same.incident, same.kind, same.changes) == (opened, "nothing", False)
-    more = changed(opened, NOON + HOUR, issue(R.RUN_MISSING), issue(R.SCORES_MOVED, "warning"))
+    more = after(opened, NOON + HOUR, issue(R.RUN_MISSING), issue(R.SCORES_MOVED, "warning"))
     assert (more.kind, more.calls, more.incident and more.incident.version) == ("continue", False, 2)
 
 
@@ -65,38 +57,37 @@ def test_the_same_again_changes_nothing_and_a_lesser_addition_calls_nobody() -> 
 def test_what_was_acknowledged_or_silenced_calls_again_when_something_critical_is_new(worse: WatchReason) -> None:
     opened = incident(None, NOON, issue(R.SCORES_MOVED, "warning"))
     for held in (acknowledge(opened, "ana", NOON), silence(opened, "ana", NOON + DAY, NOON)):
-        assert held.incident is not None
         found = issue(R.SCORES_MOVED, "warning"), issue(worse)
         now_open = incident(held.incident, NOON + HOUR, *found)
-        assert changed(held.incident, NOON + HOUR, *found).calls
+        assert after(held.incident, NOON + HOUR, *found).calls
         assert (now_open.state, now_open.acknowledged_by, now_open.silenced_until) == ("open", None, None)
-        again = changed(held.incident, NOON + HOUR, found[0])
+        again = after(held.incident, NOON + HOUR, found[0])
         assert (again.incident, again.calls) == (held.incident, False)
 
 
 def test_an_acknowledgement_of_something_critical_does_not_hide_another_critical_reason() -> None:
     held = acknowledge(incident(None, NOON, issue(R.DELIVERY_STUCK)), "ana", NOON).incident
-    made = changed(held, NOON + HOUR, issue(R.DELIVERY_STUCK), issue(R.RUN_MISSING))
+    made = after(held, NOON + HOUR, issue(R.DELIVERY_STUCK), issue(R.RUN_MISSING))
     assert (made.incident and made.incident.state, made.calls) == ("open", True)
 
 
 def test_it_ends_at_once_and_comes_back_within_a_day() -> None:
     opened = incident(None, NOON, issue(R.RUN_MISSING))
     over = incident(opened, NOON + HOUR)
-    assert (changed(opened, NOON + HOUR).kind, over.state, over.resolved_at) == ("resolve", "resolved", NOON + HOUR)
-    back = changed(over, NOON + 24 * HOUR, issue(R.RUN_MISSING))
+    assert (after(opened, NOON + HOUR).kind, over.state, over.resolved_at) == ("resolve", "resolved", NOON + HOUR)
+    back = after(over, NOON + 24 * HOUR, issue(R.RUN_MISSING))
     again = incident(over, NOON + 24 * HOUR, issue(R.RUN_MISSING))
     assert (back.kind, back.calls, again.id, again.reopened) == ("reopen", True, opened.id, 1)
-    new = changed(over, NOON + 2 * DAY, issue(R.RUN_MISSING))
+    new = after(over, NOON + 2 * DAY, issue(R.RUN_MISSING))
     assert (new.kind, new.incident and new.incident.id == opened.id) == ("open", False)
 
 
 def test_one_that_keeps_coming_back_ends_after_six_quiet_hours() -> None:
     flapping = replace(incident(None, NOON, issue(R.RUN_MISSING)), reopened=2)
     held = incident(flapping, NOON + HOUR)
-    assert (changed(flapping, NOON + HOUR).kind, held.state, held.quiet_since) == ("continue", "open", NOON + HOUR)
-    assert changed(held, NOON + 6 * HOUR).kind == "nothing"
-    assert changed(held, NOON + 7 * HOUR).kind == "resolve"
+    assert (after(flapping, NOON + HOUR).kind, held.state, held.quiet_since) == ("continue", "open", NOON + HOUR)
+    assert after(held, NOON + 6 * HOUR).kind == "nothing"
+    assert after(held, NOON + 7 * HOUR).kind == "resolve"
     assert incident(held, NOON + 2 * HOUR, issue(R.RUN_MISSING)).quiet_since is None
 
 
@@ -116,10 +107,10 @@ def test_the_end_of_a_lease_is_said_on_its_last_day_or_where_nobody_was_called_t
 
 
 def test_every_stored_change_has_an_event_of_its_own() -> None:
-    opened = changed(None, NOON, issue(R.RUN_MISSING))
+    opened = after(None, NOON, issue(R.RUN_MISSING))
     event = event_of(opened, NOON)
     assert (event.kind, event.reason, event.actor) == ("opened", "run_missing", "watchdog")
-    assert event_of(changed(opened.incident, NOON + HOUR, issue(R.RUN_MISSING)), NOON) is None
+    assert event_of(after(opened.incident, NOON + HOUR, issue(R.RUN_MISSING)), NOON) is None
 
 
 def test_what_automation_does_is_said_of_labels_whose_source_is_on() -> None:

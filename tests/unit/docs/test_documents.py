@@ -57,8 +57,6 @@ def test_a_page_lets_no_markup_of_its_own_through() -> None:
 
 def test_a_built_program_carries_the_documents_that_its_messages_link_to(tmp_path: Path) -> None:
     spec = importlib.util.spec_from_file_location("calmon_setup", ROOT / "setup.py")
-    assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     (tmp_path / "monitor" / "core").mkdir(parents=True)

@@ -38,7 +38,6 @@ def test_no_process_of_a_pool_outlives_a_flow_that_was_killed(tmp_path: Path) ->
     (tmp_path / "flow.py").write_text(FLOW, "utf-8")
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PREFECT_HOME": str(tmp_path)}
     flow = subprocess.Popen([sys.executable, "flow.py"], cwd=tmp_path, env=environment, stdout=subprocess.PIPE)
-    assert flow.stdout is not None
     worker = int(flow.stdout.readline())
     try:
         assert is_there(worker)

@@ -67,9 +67,7 @@ def verdict(id: str, rule: str, severity: Severity, of: Window) -> Verdict:
 def test_a_daily_finding_that_rests_on_a_week_alone_brings_back_nothing_that_a_person_ended() -> None:
     found = {"w": verdict("w", "weekly", "warning", window(10))}
     (made,) = run([trouble("billing", because=("w",))], **found)
-    assert made.incident is not None
     ended = resolve(made.incident, "ana", "mended", window(10).end + HOURS).incident
-    assert ended is not None
     tuesday = replace(trouble("billing", because=("w",)), window=day("2026-03-10", UTC))
     assert kinds(run([tuesday], [ended], **found)) == []
     found["d"] = replace(verdict("d", "daily", "warning", tuesday.window), id="d")
@@ -83,7 +81,6 @@ def test_more_than_five_new_ones_of_a_source_are_one_incident_with_its_labels(co
     assert {decision.incident.kind for decision in made if decision.incident and decision.changes} == {kind}
     assert sum(decision.calls for decision in made) == (1 if kind == "burst" else count)
     if kind == "burst":
-        assert made[0].incident is not None
         assert made[0].incident.labels == tuple(labels(count))
 
 
@@ -112,7 +109,6 @@ def test_a_label_whose_rows_stop_is_told_once_and_is_over_when_they_are_back() -
     assert (goes_on.kind, goes_on.calls) == ("continue", False)
     assert kinds(run([fine("rare", 11), fine("other", 11)], known)) == [("resolve", "vanished", "rare")]
     ended = resolve(known[0], "ana", "its product has ended", window(11).end).incident
-    assert ended is not None
     for number in (11, 12, 17, 18, 30):  # nobody is called again for the same end, also when it is not recalled
         recalled = [ended] if number < 19 else []
         assert kinds(run([without_rows("rare", number), fine("other", number)], recalled)) == []

@@ -40,7 +40,6 @@ def test_the_separator_may_be_stated_as_for_excel(stated: str) -> None:
 def test_a_line_of_names_may_begin_with_a_hash() -> None:
     for more in ([], ["1,refund,0.9"], ["#2,refund,0.9", "1,refund,0.9"]):
         found = header_of("x.csv", ["#item,label,score", *more])
-        assert found is not None
         assert (found.names[0], found.before) == ("#item", 0)
 
 
@@ -56,7 +55,6 @@ def test_blanks_around_names_are_no_part_of_them() -> None:
 
 def test_columns_without_a_name_and_of_the_same_name_differ() -> None:
     found = header_of("x.csv", [",item,Score,score,,"])
-    assert found is not None
     assert found.names == ("column0", "item", "Score (1)", "score (2)", "column4", "column5")
 
 
