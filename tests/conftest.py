@@ -66,7 +66,7 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-ENDED_WORKERS: set[int] = set()
+ENDED_WORKERS = set()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -315,7 +315,7 @@ def free_databases() -> list[str]:
 @contextmanager
 def _loading(folder: Path, request: pytest.FixtureRequest, free_databases: list[str]) -> Iterator[Loader]:
     """A loader into a folder; its PostgreSQL databases may be used again afterwards."""
-    taken: list[str] = []
+    taken = []
     with ExitStack() as stack:
 
         def _load(
@@ -363,7 +363,7 @@ def load_once(
     tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, free_databases: list[str]
 ) -> Iterator[Loader]:
     """:func:`load`, for rows that several tests of a module read and none changes: the same rows are loaded once."""
-    known: dict[str, dict[str, Warehouse]] = {}
+    known = {}
     with _loading(tmp_path_factory.mktemp("loaded"), request, free_databases) as found:
 
         def _once(rows: Rows, **how: Any) -> dict[str, Warehouse]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from monitor.core.records import Outcome, Subject, Verdict
+from monitor.core.records import Outcome, Subject
 from monitor.evaluation.row_comparisons import needs_whole_rows
 from monitor.history.store import Store
 from monitor.operations.replay.plan import ReplayPlan
@@ -14,8 +14,8 @@ Said = dict[tuple[str, str, Subject], Outcome]
 def said_and_said_again(store: Store, plan: ReplayPlan) -> tuple[Said, Said]:
     """The outcomes that runs by this file gave in the plan's windows, and those that a replay gives to the same."""
     rules = {rule.id for rule in plan.present.rules if not needs_whole_rows(rule)}
-    given: list[Verdict] = []
-    again: list[Verdict] = []
+    given = []
+    again = []
     for part in plan.parts:
         for judged in judge_part(store, plan, part):
             window = judged.window

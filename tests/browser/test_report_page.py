@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -33,7 +32,7 @@ class Opened:
 @pytest.fixture(scope="module")
 def opened(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
     data = report_data()
-    path: Path = tmp_path_factory.mktemp("page") / "report.html"
+    path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(html_report(data), encoding="utf-8")
     seen = Opened(chromium.new_page(viewport={"width": WINDOW[0], "height": WINDOW[1]}), data)
     seen.page.on("request", lambda request: seen.requests.append(request.url))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -197,7 +197,7 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-LOADED: Mapping[str, tuple[str, Callable[[Path, Path], str]]] = {
+LOADED = {
     "duckdb": ("duckdb", in_duckdb),
     "sqlite": ("sqlite3", in_sqlite),
     "clickhouse": ("chdb", in_clickhouse),
@@ -222,7 +222,7 @@ def run_on(engine: str, url: str, folder: Path) -> Found:
          "CALMON_CONFIG": str(folder / "alerts.yaml"), "CALMON_WAREHOUSE_TIMEOUT_S": PATIENCE_S}
     )  # fmt: skip
     with open_monitor(settings, clock=lambda: NOW) as monitor:
-        readings: dict[str, Reading] = {}
+        readings = {}
         read = monitor.warehouse.read
 
         def remembered(name: str, *args: Any, **more: Any) -> Reading:

@@ -7,7 +7,7 @@ since Spark's processes then start once.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -86,7 +86,7 @@ ARRIVING = {
 """The first pair is of a label that no row had before."""
 HASHES = "AS hash"
 """What only the statement of a fingerprint has; ClickHouse's quotes the name."""
-RUN: dict[str, Callable[[Any, str], Any]] = {
+RUN = {
     "clickhouse": lambda _, statement: clickhouse_client().command(statement),
     # in the same session: another one would go on reading the files that it knows
     "spark": lambda connection, statement: connection._session.sql(statement),

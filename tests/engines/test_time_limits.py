@@ -38,7 +38,7 @@ def test_bigquery_starts_jobs_with_a_timeout(monkeypatch: pytest.MonkeyPatch) ->
     from google.auth.credentials import AnonymousCredentials
     from google.cloud import bigquery
 
-    sent: list[Mapping[str, Any]] = []
+    sent = []
     answered = {
         "jobComplete": True, "schema": {"fields": [{"name": "1", "type": "INTEGER", "mode": "NULLABLE"}]},
         "rows": [{"f": [{"v": "1"}]}], "totalRows": "1", "jobReference": {"projectId": "p", "jobId": "j"},
@@ -59,7 +59,7 @@ def test_bigquery_starts_jobs_with_a_timeout(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_redshift_limits_the_statements_of_its_session() -> None:
     wanted("redshift")
-    sent: list[str] = []
+    sent = []
 
     class Cursor:
         description = (("1", 23, None, None, None, None, None),)
@@ -98,7 +98,7 @@ def test_redshift_limits_the_statements_of_its_session() -> None:
 @contextmanager
 def coordinator() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
     """The port of a server that answers as Trino does, and its statements with the settings of their session."""
-    sent: list[tuple[str, str | None]] = []
+    sent = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

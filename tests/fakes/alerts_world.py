@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from monitor.config.model import Rule
 from monitor.context import Monitor
-from monitor.core.records import Delivery, Estimate, Incident, Interval, Outcome, Reason, Subject, Verdict, Window
+from monitor.core.records import Delivery, Estimate, Incident, Interval, Reason, Subject, Verdict, Window
 from monitor.core.windows import named
 from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.evaluate import Evaluated
@@ -137,9 +137,9 @@ UTC_ZONE = ZoneInfo("UTC")
 
 def verdict_of(rule: Rule, window: Window, line: Judged) -> Verdict:
     """A verdict with all its numbers, which are derived from one."""
-    outcome: Outcome = "not_evaluated" if line.outcome in ("gone", "few") else line.outcome  # type: ignore[assignment]
+    outcome = "not_evaluated" if line.outcome in ("gone", "few") else line.outcome  # type: ignore[assignment]
     reason = _REASONS[line.outcome, rule.condition if outcome == "breach" else None]
-    known: dict[str, Any] = {}
+    known = {}
     if outcome != "not_evaluated":
         known = {"value": line.value, "low": line.value - 0.02, "high": line.value + 0.02, "detectable": 0.03, "n": 400}
         if rule.condition == "increase":

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any
 
 from monitor.core.records import Delivery, Operation
 from monitor.history.store import Store
@@ -81,7 +80,7 @@ def composed(
 ) -> Delivery:
     """A delivery as an evaluation composes it."""
     if operation == "file":
-        payload: Answer = {"filename": "billing.png", "title": "billing", "alt": "a picture", "png": PNG}
+        payload = {"filename": "billing.png", "title": "billing", "alt": "a picture", "png": PNG}
     else:
         payload = {
             "text": text or id, "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": text or id}}],
@@ -95,7 +94,7 @@ def composed(
 
 def evaluations(rng: Random) -> list[list[Delivery]]:
     """What is composed, round by round: one to three messages and what follows them."""
-    rounds: list[list[Delivery]] = [[] for _ in range(4)]
+    rounds = [[] for _ in range(4)]
     for number in range(rng.randint(1, 3)):
         root, first = f"e{number}-root", rng.randrange(3)
         rounds[first].append(composed(root, "post", START))
@@ -199,7 +198,7 @@ def _broken_copies(delivery: Delivery, root: Delivery | None, slack: FakeSlack, 
 
 
 def _is_copy(message: Answer, delivery: Delivery) -> bool:
-    payload: Any = (message.get("metadata") or {}).get("event_payload") or {}
+    payload = (message.get("metadata") or {}).get("event_payload") or {}
     return payload.get("delivery_id") == delivery.id or any(delivery.id in f["name"] for f in message.get("files", ()))
 
 

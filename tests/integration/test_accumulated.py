@@ -157,7 +157,7 @@ def test_evidence_begins_again_where_rows_were_read_by_other_clusters_in_runs_an
 
 def test_a_year_is_two_questions_to_the_history(world: World) -> None:
     with world.opened() as monitor:
-        asked: list[str] = []
+        asked = []
 
         def note(*args: object) -> None:
             asked.append(str(args[2]))

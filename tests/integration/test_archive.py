@@ -227,7 +227,7 @@ def test_a_history_that_is_locked_is_in_use_and_not_damaged(tmp_path: Path, monk
 def test_a_copy_does_not_wait_for_a_lock_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: str) -> None:
     monkeypatch.setattr(archive, "BUSY_S", 0.2)
     _, file, copy = made(tmp_path)
-    sound: list[str] = []
+    sound = []
     monkeypatch.setattr(archive, "_damage", lambda _: sound)  # locked only after it was looked at
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("PRAGMA journal_mode = DELETE")
@@ -246,7 +246,7 @@ def test_a_folder_without_room_for_a_backup_is_named_and_not_the_history(
     connect = sqlite3.connect
 
     def with_little_room(file: Path, **how: float) -> sqlite3.Connection:
-        connection: sqlite3.Connection = connect(file, **how)  # type: ignore[call-overload]
+        connection = connect(file, **how)  # type: ignore[call-overload]
         if Path(file).parent.name == "backups":
             connection.execute("PRAGMA max_page_count = 2")
         return connection

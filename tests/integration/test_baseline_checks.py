@@ -16,7 +16,7 @@ from monitor.core.records import Window
 from monitor.evaluation.baseline_checks import Between
 from monitor.operations.pin_baseline import Pinned, pin, plan
 from tests.fakes import world as worlds
-from tests.fakes.world import CONFIG, LABELS, WEEKS, World, make_world, rows, write_duckdb
+from tests.fakes.world import CONFIG, LABELS, WEEKS, make_world, rows, write_duckdb
 from tests.integration.test_main_job import calmon
 
 NOW = datetime(2026, 9, 7, 7, tzinfo=UTC)
@@ -112,7 +112,7 @@ def test_weeks_after_a_swap_differ_from_the_weeks_before(tmp_path: Path) -> None
 
 def test_the_command_pins_and_says_in_one_note_what_comes_after(tmp_path: Path) -> None:
     data = write_duckdb(tmp_path / "w.duckdb", frame(overconfident))
-    world: World = make_world(tmp_path, config=VERSIONED, warehouse_url=data)
+    world = make_world(tmp_path, config=VERSIONED, warehouse_url=data)
     done = calmon(world, "baseline", "pin", "--from", WEEKS[0], "--to", WEEKS[5])
     assert done.returncode == 0, done.stderr
     assert "pinned tickets/steady version 1" in done.stdout
@@ -171,7 +171,7 @@ def test_rejected_rows_speak_against_a_baseline(tmp_path: Path) -> None:
 
 
 def test_the_command_names_the_change_pins_nothing_and_takes_anyway(tmp_path: Path) -> None:
-    world: World = make_world(
+    world = make_world(
         tmp_path, config=VERSIONED, warehouse_url=write_duckdb(tmp_path / "w.duckdb", frame(overconfident))
     )
     words = ("baseline", "pin", "--from", WEEKS[3], "--to", WEEKS[8])

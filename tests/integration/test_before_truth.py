@@ -20,7 +20,6 @@ from monitor.core.wording import plain_words
 from monitor.metrics.names import EXPECTED
 from monitor.operations.collect import collect
 from monitor.report.collect import collect_report
-from monitor.report.data import ReportData
 from monitor.report.tables import of_all
 from monitor.report.terminal import run_summary
 from monitor.run import Run, run_window
@@ -110,7 +109,7 @@ def test_run_report_and_page_show_them_as_estimates(world: World, run: Run) -> N
         console = Console(width=160, record=True, file=io.StringIO())
         console.print(run_summary(run.evaluated, ()))
         printed = console.export_text()
-        data: ReportData = collect_report(monitor.store, monitor.config, week(WEEK, ZONE), NOW)
+        data = collect_report(monitor.store, monitor.config, week(WEEK, ZONE), NOW)
     assert f"had no truth at the end of {WEEK}; expected, an estimate: accuracy" in printed
     table = next(element for element in of_all(data) if element.title == "Before the truth (estimates)")
     assert {row[0] for row in table.rows} == {

@@ -173,7 +173,7 @@ def test_a_window_that_is_run_again_after_its_rows_were_corrected_is_stored_as_i
     """Also the verdicts of labels whose own rows did not change: their p-values are adjusted by other ones."""
     fresh = pinned_world(tmp_path)
     lost = "UPDATE tickets SET actual = {} WHERE label = 'rare' AND score > 0.5 AND resolved_at >= '2026-08-17'"
-    known: dict[str, str] = {}
+    known = {}
     for truth in ("7", "1"):
         with duckdb.connect(str(fresh.folder / "warehouse.duckdb")) as connection:
             connection.execute(lost.format(truth))

@@ -150,7 +150,7 @@ def test_a_source_without_rows_and_one_that_is_late_are_evaluated_where_another_
 
 def newest_asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The sources whose newest row the warehouse is asked for, from now on."""
-    asked: list[str] = []
+    asked = []
     ask = Warehouse.newest
 
     def noted(warehouse: Warehouse, name: str, *arguments: object, **options: object) -> datetime | None:

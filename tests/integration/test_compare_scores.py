@@ -45,7 +45,7 @@ def frame() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    folder: Path = tmp_path_factory.mktemp("mails")
+    folder = tmp_path_factory.mktemp("mails")
     config = CONFIG.replace("    segments:", f"    {TOKENS}\n    segments:", 1)
     return make_world(folder, config=config, warehouse_url=write_duckdb(folder / "mails.duckdb", frame()))
 

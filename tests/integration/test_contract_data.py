@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +41,7 @@ def run_week(folder: Path, warehouse_url: str) -> dict[str, Any]:
     }
     done = CliRunner(env=environment).invoke(app, ["run", "weekly", "--week", "2026-W46", "--json"])
     assert done.exit_code == 0, done.output
-    document: dict[str, Any] = json.loads(done.stdout)
-    return document
+    return json.loads(done.stdout)
 
 
 def thin_labels() -> pd.DataFrame:
@@ -60,7 +58,7 @@ def thin_labels() -> pd.DataFrame:
 
 @pytest.fixture(params=["duckdb", "sqlite", "postgresql"])
 def warehouse_url(folder: Path, request: pytest.FixtureRequest) -> str:
-    write: dict[str, Callable[[pd.DataFrame], str]] = {
+    write = {
         "duckdb": lambda rows: write_duckdb(folder / "warehouse.duckdb", rows),
         "sqlite": lambda rows: write_sqlite(folder / "warehouse.sqlite", rows),
         "postgresql": lambda rows: write_postgresql(request.getfixturevalue("fresh_postgres_url"), rows),

@@ -38,7 +38,7 @@ Row = dict[str, Any]
 def rows(size: int = 1_500, seed: int = 4) -> list[Row]:
     """Rows of seven weeks: some wait, some are resolved only after now, some come twice; summer time ended between."""
     rng = np.random.default_rng(seed)
-    found: list[Row] = []
+    found = []
     for _ in range(size):
         at = NOW - timedelta(seconds=int(rng.integers(0, 7 * 7 * 86_400)))
         waits = rng.random() < 0.2
@@ -53,7 +53,7 @@ def rows(size: int = 1_500, seed: int = 4) -> list[Row]:
 def expected(given: Sequence[Row], label: str | None) -> list[tuple[Window, int, dict[int, int]]]:
     found = []
     for week in WEEKS:
-        items: dict[tuple[str, str], float | None] = {}
+        items = {}
         age = (NOW - week.end) // timedelta(days=1)
         for row in given:
             key = (row["item"], row["label"])

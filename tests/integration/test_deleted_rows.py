@@ -30,7 +30,7 @@ Row = tuple[str, str, float, int | None, str, str | None]
 def of_a_week(week: int, n: int = 200, *, late: int = 0) -> list[Row]:
     """Rows of one label, of which the first half of a week is half wrong; the truths of ``late`` come in the next."""
     start = MONDAY + timedelta(weeks=week)
-    rows: list[Row] = []
+    rows = []
     for number in range(n):
         at = start + timedelta(hours=number * 160 / n)
         known = at + timedelta(days=8 if number % n < late else 0, minutes=5)

@@ -134,7 +134,7 @@ def test_every_planted_change_is_a_breach_within_two_weeks_and_nothing_else_ever
     environment: dict[str, str], told: tuple[str, list[slack.Answer]]
 ) -> None:
     assert told
-    found: dict[tuple[str, str | None], dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+    found = defaultdict(lambda: defaultdict(set))
     with open_monitor(settings(environment)) as monitor:
         told_weeks = weeks_told(monitor)
         for window in told_weeks[:8]:  # the demo leaves the baseline's own weeks unjudged

@@ -13,7 +13,7 @@ from monitor.automation.gate.snapshot import SwitchSnapshot, decide
 from monitor.config.load import parse_config
 from monitor.config.settings import load_settings
 from monitor.context import Monitor
-from monitor.core.records import Outcome, Reason, RuleEvidence, Schedule, Subject, Verdict, Window
+from monitor.core.records import Reason, RuleEvidence, Schedule, Subject, Verdict, Window
 from monitor.evaluation.evaluate import Evaluated
 from monitor.history.store import Store
 from monitor.operations import act
@@ -81,7 +81,7 @@ class World:
 
 
 def judged(rule: str, label: str | None, window: Window, says: str) -> Verdict:
-    outcome: Outcome = says if says in ("ok", "breach", "unconfirmed") else "not_evaluated"  # type: ignore[assignment]
+    outcome = says if says in ("ok", "breach", "unconfirmed") else "not_evaluated"  # type: ignore[assignment]
     return Verdict(
         id=f"{rule[:6]} {window.end:%m%d} {says}", rule=rule, subject=Subject("tickets", label), window=window,
         metric="ece", where="all", outcome=outcome, reason=REASONS[says], severity="critical", threshold=0.08,

@@ -143,7 +143,7 @@ def test_predictions_that_meet_several_truths_are_refused_unless_the_latest_coun
 def test_what_a_join_finds_is_said_in_every_reading(load: Loader) -> None:
     types = {**TYPES, "item": "BIGINT"}
     again = two_tables()[-1] | {"true_label": "a"}
-    cases: list[tuple[list[dict[str, Any]], str]] = [
+    cases = [
         ([*two_tables(), again], "1 of 50 predictions meet several truths by item"),
         (two_tables()[:50] + two_tables(first=900)[50:], "no prediction has a truth by item: its ids are like 0, "),
         (two_tables(), ""),

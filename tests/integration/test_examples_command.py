@@ -16,7 +16,7 @@ HOSTILE = "[/red] [bold]x\x1b[31m"
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    folder: Path = tmp_path_factory.mktemp("examples")
+    folder = tmp_path_factory.mktemp("examples")
     frame = worlds.rows().replace({"label": {"rare": HOSTILE}})
     made = make_world(folder, warehouse_url=write_duckdb(folder / "warehouse.duckdb", frame))
     assert made.calmon("backfill", "--from", WEEK, "--to", WEEK).exit_code == 0

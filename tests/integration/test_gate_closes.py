@@ -44,7 +44,7 @@ def world(tmp_path: Path) -> World:
 @pytest.fixture
 def start(world: World) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Starts a process in the environment of the world; all are ended afterwards."""
-    running: list[subprocess.Popen[str]] = []
+    running = []
 
     def started(*words: str, **environment: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(

@@ -225,7 +225,7 @@ def with_score(score: float) -> str:
     return json.dumps(json.loads(good()) | {"automate_at": [{"source": "tickets", "label": None, "score": score}]})
 
 
-FAULTS: dict[str, tuple[Callable[[Handler], None], str]] = {
+FAULTS = {
     "500": (lambda h: answer(h, good().encode(), 500), "the service answers 500"),
     "503": (lambda h: answer(h, b"", 503), "the service answers 503"),
     "204": (lambda h: answer(h, b"", 204), "the service answers 204"),

@@ -54,7 +54,7 @@ def path(label: str, verb: str = "", source: str = "tickets") -> str:
 
 def problem(answer: httpx.Response, reason: str) -> dict[str, Any]:
     """The answer as the problem that it must be."""
-    body: dict[str, Any] = answer.json()
+    body = answer.json()
     assert body.get("reason") == reason, body
     status, title = ProblemReason(reason).status, ProblemReason(reason).heading
     assert (answer.status_code, body["status"], body["title"]) == (status, status, title)
@@ -81,8 +81,7 @@ def on_postgresql(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(params=["service", pytest.param("on_postgresql", marks=pytest.mark.postgres)])
 def either(request: pytest.FixtureRequest) -> Running:
     """The service over each kind of history, for what is read from the history and stored in it."""
-    service: Running = request.getfixturevalue(request.param)
-    return service
+    return request.getfixturevalue(request.param)
 
 
 @pytest.fixture

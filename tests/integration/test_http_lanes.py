@@ -11,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import Any
 
 import duckdb
 import httpx
@@ -57,7 +56,7 @@ class SlowWarehouse:
     ],
 )
 def test_a_slow_lane_holds_up_no_other(slow: Page, address: str, quick: tuple[str, ...]) -> None:
-    backend: Any = SlowWarehouse(slow)
+    backend = SlowWarehouse(slow)
 
     async def ask() -> tuple[list[httpx.Response], list[httpx.Response], float]:
         transport = httpx.ASGITransport(create_app(backend, Guard(None, local=True)))

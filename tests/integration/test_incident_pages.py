@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from monitor.core.records import Delivery, Incident
+from monitor.core.records import Incident
 from monitor.service.pages.incident import text_of
 from monitor.service.pages.incidents import summary
 from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
@@ -83,7 +83,7 @@ def test_an_incident_has_its_events_and_its_messages_as_they_were_sent(
     page = asked.get(f"/incidents/{incident.id}")
     stored = world.monitor.store.incident_events(incident.id)
     assert [(what, by) for _, what, _, by, _ in table_of(page.text, "events")] == [(e.kind, e.actor) for e in stored]
-    sent: list[Delivery] = world.monitor.store.thread(incident.root or "")
+    sent = world.monitor.store.thread(incident.root or "")
     operations = re.findall(r"<summary>[^·]* · (\w+) · ", page.text)
     assert operations[0] == "post"
     assert sorted(operations) == sorted(each.operation for each in sent)

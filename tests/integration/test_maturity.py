@@ -168,7 +168,7 @@ def test_a_restated_window_is_diagnosed_again(waiting: Judged) -> None:
 def test_final_estimates_are_those_of_a_run_with_all_truths(
     way: str, world: LateTruths, request: pytest.FixtureRequest
 ) -> None:
-    judged: Judged = request.getfixturevalue(way)
+    judged = request.getfixturevalue(way)
     late = Judged(world, "late", None, {})
     world.at(world.weeks[LAST].end + SETTLE)
     if begin(world, "late"):

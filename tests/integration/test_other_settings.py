@@ -46,7 +46,7 @@ def in_warehouse(world: World, statement: str) -> None:
 def reasons(world: World) -> dict[str, set[tuple[str, str, float | None]]]:
     """By rule, the (outcome, reason, baseline) of its verdicts of a week."""
     run = world.calmon("run", "weekly", "--week", AFTER, "--json")
-    found: dict[str, set[tuple[str, str, float | None]]] = {}
+    found = {}
     for verdict in json.loads(run.stdout)["verdicts"]:
         found.setdefault(verdict["rule"], set()).add((verdict["outcome"], verdict["reason"], verdict["baseline"]))
     return found

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from monitor.core.baseline import Baseline
 from monitor.core.diagnoses import Cost, Diagnosis, DiagnosisState, LabelProblem, NotTold, Since
 from monitor.core.records import Subject
 from monitor.core.windows import before, week
@@ -247,7 +246,7 @@ def test_the_baseline_of_a_source_has_the_automated_rows_of_the_present_automate
         compared = history.compared
         value = compared.value("overconfidence", "automated", history.verdicts)
         brier = compared.value("brier", "all", history.verdicts)
-        pinned: Baseline = history.baselines[-1]
+        pinned = history.baselines[-1]
     frame = warehouse_rows()
     of_baseline = frame[frame["item"].str[:8].between(pinned.first_window, pinned.last_window)]
     acting = of_baseline[of_baseline["score"] >= automate_at]

@@ -346,7 +346,7 @@ def test_a_warehouse_that_fails_twice_and_then_answers_completes_the_run(
 
     warehouse = world.folder / "warehouse.duckdb"
     away = warehouse.rename(world.folder / "away.duckdb")
-    failures: list[Exception] = []
+    failures = []
 
     def counting(task: Any, task_run: Any, state: Any) -> bool:
         failures.append(state.data)
@@ -404,7 +404,7 @@ def test_a_broken_configuration_fails_at_once_evaluates_nothing_and_is_reported_
     from flows.weekly import weekly
 
     (world.folder / "alerts.yaml").write_text(text, "utf-8")
-    tries: list[Path] = []
+    tries = []
     plain = load_config
 
     def counting(path: Path) -> Any:
@@ -504,7 +504,7 @@ def test_a_query_that_took_too_long_fails_the_run_and_is_not_tried_again(
         CONFIG.replace("relation: tickets", f'relation: "{sleeping(4)}"'), "utf-8"
     )
     monkeypatch.setenv("CALMON_WAREHOUSE_URL", fresh_postgres_url)
-    failures: list[object] = []
+    failures = []
 
     def counting(task: Any, task_run: Any, state: Any) -> bool:
         failures.append(state.data)
@@ -644,7 +644,7 @@ def prefect_command(folder: Path, monkeypatch: pytest.MonkeyPatch, *words: str) 
     """``prefect WORDS`` in that folder, in this process: one of its own would import Prefect again (3 s of a core)."""
     from prefect.cli import app
 
-    code: object = None
+    code = None
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # Prefect leaves its connections to the end of its process
         patch.chdir(folder)

@@ -24,7 +24,7 @@ from monitor.service.prometheus import exposition
 from tests.fakes.world import CONFIG
 
 FOLDER = Path(__file__).parents[2] / "deployments" / "prometheus"
-RULES: list[dict[str, Any]] = yaml.safe_load((FOLDER / "calmon-rules.yml").read_text("utf-8"))["groups"][0]["rules"]
+RULES = yaml.safe_load((FOLDER / "calmon-rules.yml").read_text("utf-8"))["groups"][0]["rules"]
 NAMES = [rule["alert"] for rule in RULES]
 EXPRESSION = re.compile(r"(time\(\) - )?(\w+)(?:\{(.*)\})? (>|==) (\d+)")
 MONDAY = datetime(2026, 11, 16, 8, tzinfo=UTC)

@@ -19,7 +19,7 @@ from monitor.config.load import parse_config
 from monitor.config.model import HistoryConfig
 from monitor.config.problems import ConfigProblems
 from monitor.context import Monitor
-from monitor.core.records import Refused, Schedule, Subject, Window
+from monitor.core.records import Refused, Subject, Window
 from monitor.core.windows import day, week
 from monitor.history import archive, tables
 from monitor.history.connect import open_engine, store_url
@@ -183,7 +183,7 @@ class _Killed(Exception):
 
 
 def test_ended_at_any_window_it_leaves_whole_ones_and_goes_on(judged: World, url: str) -> None:
-    seen: list[str] = []
+    seen = []
 
     def die(name: str) -> None:
         seen.append(name)
@@ -268,7 +268,7 @@ def test_a_history_that_is_not_there_is_one_plain_error(judged: World, tmp_path:
 def test_dates_are_those_of_the_zone_in_which_windows_begin() -> None:
     """A week in India begins on Sunday by UTC."""
     monday = week("2026-W46", ZoneInfo("Asia/Kolkata")).start
-    starts: dict[Schedule, datetime] = {"weekly": monday, "daily": monday}
+    starts = {"weekly": monday, "daily": monday}
     keep = Retention(starts, starts, {}, {}, {})
     found = Pruned(Removed(), keep, dry_run=True, before=0, after=0)
     line = next(database.pruned_lines(found, ZoneInfo("Asia/Kolkata")))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -63,7 +62,7 @@ def percent(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def half_null(rows: pd.DataFrame) -> pd.DataFrame:
-    truths: list[int | None] = [None if i % 2 else int(y) for i, y in enumerate(rows["actual"])]
+    truths = [None if i % 2 else int(y) for i, y in enumerate(rows["actual"])]
     return rows.assign(actual=pd.Series(truths, dtype=object))
 
 
@@ -79,7 +78,7 @@ def one_item(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(item="ticket")
 
 
-FAULTS: dict[RejectionCause, Callable[[pd.DataFrame], pd.DataFrame]] = {
+FAULTS = {
     RejectionCause.TRUTH_MINUS_ONE: minus_one,
     RejectionCause.SCORE_IN_PERCENT: percent,
     RejectionCause.TRUTH_MISSING: half_null,
@@ -89,7 +88,7 @@ FAULTS: dict[RejectionCause, Callable[[pd.DataFrame], pd.DataFrame]] = {
 }
 
 
-SAID: dict[RejectionCause, tuple[str, str]] = {
+SAID = {
     RejectionCause.TRUTH_MINUS_ONE: ("are -1 (for example 2026-W35-", "Find out what -1 means."),
     RejectionCause.SCORE_IN_PERCENT: ("as percentages are (for example 2026-W35-", "score / 100"),
     RejectionCause.TRUTH_MISSING: ("are NULL (for example 2026-W35-", "unresolved: true"),

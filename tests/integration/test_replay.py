@@ -183,7 +183,7 @@ def worst(verdicts: Sequence[Verdict]) -> dict[tuple[str, Subject], str | None]:
     rank = (None, "not_evaluated", "ok", "info", "warning", "critical")
     rules = {rule.id: "disable_automation" in rule.actions for rule in parse_config(CONFIG).rules}
     acts_on = {verdict.subject for verdict in verdicts if rules[verdict.rule]}
-    found: dict[tuple[str, Subject], str | None] = {}
+    found = {}
     for verdict in verdicts:
         said = verdict.severity if verdict.outcome == "breach" else verdict.outcome
         if said == "ok" and verdict.subject in acts_on and not rules[verdict.rule]:

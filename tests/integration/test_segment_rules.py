@@ -63,7 +63,7 @@ def only_in_web(frame: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    folder: Path = tmp_path_factory.mktemp("segments")
+    folder = tmp_path_factory.mktemp("segments")
     write_duckdb(folder / "warehouse.duckdb", only_in_web(rows()))
     made = make_world(folder, config=BESIDE, warehouse_url=f"duckdb:///{folder / 'warehouse.duckdb'}")
     with made.opened(lambda: NOW) as monitor:

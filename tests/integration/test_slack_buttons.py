@@ -214,7 +214,7 @@ def test_a_modal_without_a_reason_changes_nothing(monitor: Monitor, slack: FakeS
     assert switch(monitor)[0] == "off"
 
 
-HOSTILE: dict[str, tuple[dict[str, Any], PressRefusal]] = {
+HOSTILE = {
     "nothing": ({"type": None, "user": None}, PressRefusal.NOT_UNDERSTOOD),
     "another type": ({"type": "shortcut"}, PressRefusal.NOT_UNDERSTOOD),
     "no actions": ({"actions": []}, PressRefusal.UNKNOWN_ACTION),
@@ -382,7 +382,7 @@ def test_it_connects_anew_by_itself(monitor: Monitor, slack: FakeSlack, buttons:
 
 def test_a_listener_reports_that_it_is_connected_while_it_is(slack: FakeSlack) -> None:
     stop, alive = threading.Event(), threading.Event()
-    seen: list[float] = []
+    seen = []
 
     def note() -> None:
         seen.append(time.monotonic())

@@ -118,7 +118,7 @@ def test_while_slack_fails_the_message_is_kept_and_the_next_run_sends_it_once(
 def test_a_short_rate_limit_is_waited_for_within_the_run(store: Store, slack: FakeSlack) -> None:
     store.add_delivery(message())
     slack.fail(POST, Fault.rate_limited(2))
-    waited: list[float] = []
+    waited = []
     drain(store, sender(slack), now=lambda: NOW, worker=worker_id(), sleep=waited.append)
     assert waited == [2.0]
     assert only(store).state == "sent"
@@ -347,7 +347,7 @@ def test_the_backlog_of_a_closed_channel_does_not_hold_up_the_others(store: Stor
     for number in range(40):
         store.add_delivery(replace(message(f"old {number}"), created_at=NOW - timedelta(hours=5)))
     store.add_delivery(message("new", channel="#ml-monitoring"))
-    waited: list[float] = []
+    waited = []
     drain(store, sender(slack), now=lambda: NOW, worker=worker_id(), sleep=waited.append)
     assert len(slack.texts("ml-monitoring")) == 1
     assert slack.asked(POST) == 2  # one attempt tells that the channel is closed

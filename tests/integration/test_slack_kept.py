@@ -46,7 +46,7 @@ def kept_reminder(world: AlertsWorld, slack: FakeSlack, *judged: Judged) -> None
     assert kept.state == "failed"
 
 
-ANSWERS: dict[str, Callable[[AlertsWorld, str], object]] = {
+ANSWERS = {
     "acknowledged": lambda world, label: world.person("acknowledges", label, "ana"),
     "silenced": lambda world, label: world.person("silences", label, "ana", length=7 * DAY),
     "resolved": lambda world, label: world.person("resolves", label, "ana", why="fixed"),

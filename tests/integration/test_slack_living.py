@@ -136,7 +136,7 @@ def test_no_edit_is_sent_while_another_one_of_the_same_message_is_under_way(stor
     add(store, ROOT)
     run(store, slack)
     add(store, edit(1))
-    in_between: list[str] = []
+    in_between = []
 
     def meanwhile(effect: Work) -> None:
         add(store, edit(2))

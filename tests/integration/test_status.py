@@ -28,7 +28,7 @@ def world_of(folder: Path) -> World:
 
 def parts(found: Result) -> dict[str, list[str]]:
     """The lines under each heading."""
-    said: dict[str, list[str]] = {}
+    said = {}
     for line in found.stdout.splitlines():
         if line.startswith("  "):
             said[list(said)[-1]].append(line.strip())

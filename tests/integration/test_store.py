@@ -378,7 +378,7 @@ def test_opening_waits_while_somebody_is_in_a_file_that_is_not_in_wal_mode_yet(
     other = sqlite3.connect(file, isolation_level=None)
     other.execute("CREATE TABLE elsewhere (x)")
     other.execute("BEGIN IMMEDIATE")
-    waited: list[float] = []
+    waited = []
 
     def wait(seconds: float) -> None:
         waited.append(seconds)

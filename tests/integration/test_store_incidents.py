@@ -44,8 +44,7 @@ def event(key: str, of: str = "i1") -> IncidentEvent:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'history.sqlite'}"
-    found: str = request.getfixturevalue("fresh_postgres_url")
-    return found
+    return request.getfixturevalue("fresh_postgres_url")
 
 
 @pytest.fixture

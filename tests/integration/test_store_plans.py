@@ -34,7 +34,7 @@ def edits(store: Store) -> None:
         store.last_edit("r1")
 
 
-QUESTIONS: dict[str, Callable[[Store], object]] = {
+QUESTIONS = {
     "unresolved incidents": lambda s: s.unresolved_incidents(),
     "unresolved incidents of a source": lambda s: s.unresolved_incidents("tickets"),
     "incidents that may come back": lambda s: s.unresolved_incidents(since=NOW),
@@ -92,7 +92,7 @@ def scans(url: str, question: Callable[[Store], object]) -> list[str]:
 
 def steps_of(url: str, question: Callable[[Store], object]) -> list[str]:
     """How SQLite finds the answers."""
-    asked: list[tuple[str, Any]] = []
+    asked = []
 
     def note(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
         asked.append((statement, parameters))

@@ -158,7 +158,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 def test_a_backfill_that_is_stopped_says_what_it_did_and_how_to_go_on(
     world: World, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
-    seen: list[str] = []
+    seen = []
 
     def interrupted(data: SourceData, *args: Any) -> Any:
         seen.append(data.current.window.name)

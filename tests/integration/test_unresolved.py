@@ -38,7 +38,7 @@ def source(**settings: Any) -> SourceConfig:
 def rows(size: int = 900, seed: int = 4) -> list[Row]:
     """Rows of three weeks, of which some have no truth, some a late one, some no score, and some come twice."""
     rng = np.random.default_rng(seed)
-    found: list[Row] = []
+    found = []
     for _ in range(size):
         at = WEEK.start + timedelta(minutes=int(rng.integers(-10_000, 20_000)))
         waits = rng.random() < 0.4
@@ -53,7 +53,7 @@ def rows(size: int = 900, seed: int = 4) -> list[Row]:
 
 def expected(given: Sequence[Row], known_at: datetime) -> dict[bool, Counter[tuple[str, int, bool, bool]]]:
     """Plain Python: (label, cell, predicted, automated) by whether the row waits."""
-    latest: dict[tuple[str, str], tuple[Any, Row]] = {}
+    latest = {}
     for row in given:
         if row["score"] is None or not WEEK.start <= row["predicted_at"] < WEEK.end:
             continue
@@ -62,7 +62,7 @@ def expected(given: Sequence[Row], known_at: datetime) -> dict[bool, Counter[tup
         key = (row["item"], row["label"])
         if key not in latest or place > latest[key][0]:
             latest[key] = (place, row)
-    found: dict[bool, Counter[tuple[str, int, bool, bool]]] = {True: Counter(), False: Counter()}
+    found = {True: Counter(), False: Counter()}
     for (known, *_), row in latest.values():
         score = row["score"]
         found[not known][row["label"], int(np.floor(score * 10_000 + 0.5)), score >= 0.5, score >= 0.8] += 1
@@ -70,7 +70,7 @@ def expected(given: Sequence[Row], known_at: datetime) -> dict[bool, Counter[tup
 
 
 def seen(parts: Mapping[str, Counts]) -> Counter[tuple[str, int, bool, bool]]:
-    found: Counter[tuple[str, int, bool, bool]] = Counter()
+    found = Counter()
     for label, part in parts.items():
         keys = zip(part.cell.tolist(), part.predicted.tolist(), part.automated.tolist(), part.n.tolist(), strict=True)
         for cell, predicted, automated, n in keys:
@@ -79,7 +79,7 @@ def seen(parts: Mapping[str, Counts]) -> Counter[tuple[str, int, bool, bool]]:
 
 
 def test_three_engines_draw_the_same_random_items_among_those_that_act_alone(loaded: dict[str, Warehouse]) -> None:
-    acting: dict[str, set[str]] = {}
+    acting = {}
     for row in rows():
         if row["score"] is not None and WEEK.start <= row["predicted_at"] < WEEK.end:
             acting.setdefault(row["label"], set()).add(row["item"])

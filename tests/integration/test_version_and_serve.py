@@ -42,7 +42,7 @@ def test_serving_starts_nothing_with_a_broken_configuration(tmp_path: Path) -> N
 
 
 def test_it_runs_in_the_place_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    called: list[list[str]] = []
+    called = []
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(os, "execv", lambda _, words: called.append(words))
     assert CliRunner().invoke(app, ["serve"]).exit_code == 0

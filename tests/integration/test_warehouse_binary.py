@@ -84,11 +84,11 @@ def test_only_types_that_are_loaded_alike_are_asked_for_in_binary(
     load_once: Loader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse = load_once(rows(), then=ODD_TYPES, engines=("postgresql",))["postgresql"]
-    seen: set[int] = set()
+    seen = set()
     arrays = PostgreSQL.arrays
 
     def noted(self: PostgreSQL, connection: sa.Connection, statement: sa.Executable) -> Arrays:
-        cursor: Any = connection.execute(statement, execution_options={BINARY: True}).cursor
+        cursor = connection.execute(statement, execution_options={BINARY: True}).cursor
         assert cursor.format == 1
         seen.update(column[1] for column in cursor.description)
         return arrays(self, connection, statement)

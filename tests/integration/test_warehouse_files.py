@@ -134,7 +134,7 @@ def set_aside(reading: Reading) -> list[tuple[str, str]]:
 
 def lost(reading: Reading) -> dict[str | None, int]:
     """The rejected rows of the window, by label."""
-    found: dict[str | None, int] = {}
+    found = {}
     for cell in reading.rejected:
         found[cell.label] = found.get(cell.label, 0) + cell.rows
     return found
@@ -477,7 +477,7 @@ def test_other_engines_read_no_files(engine: str, tmp_path: Path) -> None:
     from monitor.warehouse.engines import ENGINES
 
     config = SourceConfig(relation="data/*.csv", score_is="probability_of_label")
-    nothing: Any = None  # is asked
+    nothing = None  # is asked
     with pytest.raises(RelationError) as refused:
         relation_of(OpenSource(nothing, "tickets", config, ENGINES[engine].dialect))
     assert str(refused.value) == f"tickets: {engine} cannot read CSV files; use DuckDB, or name a table"

@@ -402,7 +402,7 @@ def test_rows_without_a_usable_date_are_counted_in_the_warehouse_and_not_fetched
     rows = [
         common | {"item": f"t{turn}-{n}", "resolved_at": date} for n in range(40) for turn, date in enumerate(dates)
     ]
-    fetched: list[int] = []
+    fetched = []
     plain = scored._scored
 
     def noted(rows: Sequence[Sequence[Any]], *of: Any) -> dict[str, list[Any]]:
@@ -421,7 +421,7 @@ def test_rows_without_a_usable_date_are_counted_in_the_warehouse_and_not_fetched
 
 def test_judgments_of_several_annotators_make_the_share_who_said_yes(load: Loader) -> None:
     rng = np.random.default_rng(7)
-    rows: list[dict[str, Any]] = []
+    rows = []
     expected = []
     for k in range(30):
         score, said = round(float(rng.random()), 2), {}
@@ -457,7 +457,7 @@ def test_arrays_of_a_database_are_read_as_they_are(load: Loader) -> None:
 
 
 def rejected(reading: Reading) -> dict[tuple[str | None, str], int]:
-    found: dict[tuple[str | None, str], int] = defaultdict(int)
+    found = defaultdict(int)
     for cell in reading.rejected:
         found[cell.label, cell.reason] += cell.rows
     return dict(found)

@@ -96,8 +96,8 @@ def reason_of(r: Mapping[str, Any], window: Window, now: datetime) -> RejectReas
 def expected(
     rows: Sequence[Mapping[str, Any]], config: SourceConfig, window: Window, now: datetime
 ) -> tuple[dict[str, Counts], dict[str, int]]:
-    found: dict[str, int] = defaultdict(int)
-    latest: dict[tuple[str, str], Mapping[str, Any]] = {}
+    found = defaultdict(int)
+    latest = {}
     for r in rows:
         reason = reason_of(r, window, now)
         if isinstance(reason, RejectReason):
@@ -107,7 +107,7 @@ def expected(
             found["duplicate"] += key in latest
             if key not in latest or r["resolved_at"] > latest[key]["resolved_at"]:
                 latest[key] = r
-    by_label: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    by_label = defaultdict(list)
     for (_, label), r in latest.items():
         by_label[label].append(r)
     counts = {}
@@ -271,7 +271,7 @@ def test_a_fingerprint_is_another_one_where_rows_have_changed(engine: str, load:
     first = found(rows)
     elsewhere = row("t4", resolved_at=WEEK.end, **more)
     assert first == found(rows[::-1]) == found([*rows, elsewhere])
-    changes: list[dict[str, Any]] = [
+    changes = [
         {"score": 0.9000000000000001}, {"item": "t9"}, {"actual": None}, {"label": "access"}, {"cluster": None},
         {"score": 0.91}, {"resolved_at": WEEK.start + timedelta(days=2)}, {"actual": 0.0},
         {"cluster": "web", "channel": "c"}, {"weight": 1.5}, {"cluster": "d"}, {"channel": "wab"}, {"score": 1.5},
@@ -423,7 +423,7 @@ def design_effect(residual: np.ndarray, weight: np.ndarray, keys: Sequence[Any])
 
 def unclipped_effect(residual: np.ndarray, weight: np.ndarray, keys: Sequence[Any]) -> float:
     centred = weight * (residual - np.average(residual, weights=weight))
-    sums: dict[Any, float] = defaultdict(float)
+    sums = defaultdict(float)
     for index, (key, value) in enumerate(zip(keys, centred, strict=True)):
         sums[("alone", index) if key is None else key] += value
     return sum(total**2 for total in sums.values()) / float((centred**2).sum())
@@ -512,7 +512,7 @@ def test_items_of_a_cluster_are_dependent_as_by_the_definition(load: Loader, wei
 
 def effects_of_items(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The design effects of the metrics of items within clusters, by the definition; rows act from .8 on."""
-    items: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    items = defaultdict(list)
     for each in rows:
         items[each["item"]].append(each)
     wrong = [[abs((r["score"] >= 0.5) - r["actual"]) for r in of] for of in items.values()]
@@ -697,7 +697,7 @@ def place_of(score: float | None) -> int | None:
 
 def expected_cells(rows: Sequence[Mapping[str, Any]], config: SourceConfig) -> dict[tuple[Any, ...], list[float]]:
     """(label, reason, place, truth) -> rows and hits, in plain Python."""
-    found: dict[tuple[Any, ...], list[float]] = defaultdict(lambda: [0, 0.0])
+    found = defaultdict(lambda: [0, 0.0])
     for r in rows:
         reason, when = reason_of(r, WEEK, NOW), r["resolved_at"]
         if not isinstance(reason, RejectReason) or when is None or not WEEK.start <= when < WEEK.end:

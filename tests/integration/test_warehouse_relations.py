@@ -595,7 +595,7 @@ def test_a_column_that_gets_another_type_between_two_readings_stops_none(load: L
 
 def opened(warehouse: Warehouse) -> list[object]:
     """What is connected from now on."""
-    found: list[object] = []
+    found = []
     sa.event.listen(warehouse._engine, "connect", lambda connection, _: found.append(connection))
     return found
 

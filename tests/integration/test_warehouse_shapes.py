@@ -90,7 +90,7 @@ def probabilities(n: int = 120, seed: int = 2) -> list[Row]:
 
 def wide_of(rows: list[Row], *, scale: int = 1) -> list[Row]:
     """The same, one row an item."""
-    found: dict[str, Row] = {}
+    found = {}
     for row in rows:
         item = found.setdefault(row["item"], {name: row[name] for name in ("item", "resolved_at", "channel")})
         item[f"p_{row['label']}"] = row["score"] if scale == 1 else round(row["score"] * scale)

@@ -95,8 +95,8 @@ def play(folder: Path, seed: int, found: Found) -> None:
     frame = rows(np.random.default_rng([20261129, seed]))
     truth = frame.set_index(["item", "label"])["truth"].to_dict()
     too_high = frame[frame["score"] >= 0.8].groupby(["week", "label"])["too_high"].mean()
-    planned: dict[str, float] = {}
-    first: dict[str, int] = {}
+    planned = {}
+    first = {}
     with warehouse_of(folder, frame).opened() as monitor:
         for number, week in enumerate(WEEKS):
             window = named("weekly", week, UTC)

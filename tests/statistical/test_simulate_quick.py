@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.coverage import Cell, in_parts
 from benchmarks.findings import tables
-from benchmarks.plan import FULL, QUICK, Done, Notebook, done, gathered, key_of, run
+from benchmarks.plan import FULL, QUICK, Notebook, done, gathered, key_of, run
 from benchmarks.populations import LABELS, POPULATIONS, Population
 from benchmarks.power import (
     CHANGES,
@@ -134,7 +134,7 @@ def test_the_roc_auc_of_kinds_is_scikit_learns_of_many_rows() -> None:
 
 def test_a_control_chart_rings_falsely_as_often_as_wanted() -> None:
     rng = np.random.default_rng(6)
-    sums: Counter[str] = Counter()
+    sums = Counter()
     runs = 2_000
     for chart in ("bands of the ECE", "CUSUM of the ECE", "CUSUM of the mean gap"):
         for path in rng.standard_normal((16 * runs, 20)):
@@ -160,7 +160,7 @@ def test_every_figure_that_must_hold_has_its_line(findings: Findings) -> None:
 
 
 def test_a_figure_that_does_not_hold_is_said_to_be_not_reached() -> None:
-    bad: dict[str, float] = {f"{kind} held": 880.0 for kind in KINDS} | {f"{kind} width": 130.0 for kind in KINDS}
+    bad = {f"{kind} held": 880.0 for kind in KINDS} | {f"{kind} width": 130.0 for kind in KINDS}
     good = {name: total + 60 if name.endswith("held") else 110.0 for name, total in bad.items()}
     for sums, reached in ((bad, False), (good, True)):
         cells = [Tally("coverage", ("calibrated", 200), 1000, sums)]
@@ -213,7 +213,7 @@ def test_an_interrupted_study_goes_on_and_finds_the_same(tmp_path: Path) -> None
         file.write('["cut off in the mid')
     before = book.resume()
     assert set(before) == {key_of(task) for task in tasks[:2]}
-    after: dict[str, Done] = dict(before)
+    after = dict(before)
     for _, result in run(tasks, before, workers=1):
         book.add(result)
         after[result.key] = result

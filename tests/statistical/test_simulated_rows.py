@@ -26,7 +26,7 @@ from benchmarks.populations import (
 )
 from benchmarks.quiet import weekly_rules
 from benchmarks.sampling import Clustered, Thinned, Weighted
-from benchmarks.weeks import Open, drawn, judged, opened, setting, shipped
+from benchmarks.weeks import drawn, judged, opened, setting, shipped
 from monitor.config.model import SourceConfig
 from monitor.core.counts import CELLS, bin_counts, counts_from_rows, pool
 from monitor.core.windows import week
@@ -158,7 +158,7 @@ def test_days_hold_the_rows_of_their_weeks() -> None:
 
 def test_what_comes_back_soon_is_counted_as_the_incident_it_was_and_what_comes_much_later_as_another() -> None:
     rule = next(each for each in shipped().rules if each.id == "ece-increase")
-    open_now: Open = {}
+    open_now = {}
     counted = []
     for name, outcome in (("W10", "breach"), ("W11", "ok"), ("W13", "breach"), ("W14", "ok"), ("W24", "breach")):
         verdict = verdict_of(rule, week(f"2026-{name}", shipped().zone), Judged("label 01", rule.id, outcome, 0.05))

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
@@ -46,7 +45,7 @@ from tests.integration.test_prefect_flows import (
 PREFECT_AUTH = "calmon:a-secret-of-this-test"
 GRACE_S = 60
 pytestmark = [pytest.mark.postgres, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
-SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
+SERVICES = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
 ENDED = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
 
 

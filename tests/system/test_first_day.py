@@ -115,7 +115,7 @@ def postgresql(_: Path, fixture: Callable[[str], Any]) -> str:
             "GRANT USAGE ON SCHEMA ml, crm TO reader", "GRANT SELECT ON ALL TABLES IN SCHEMA ml, crm TO reader",
         ):  # fmt: skip
             connection.exec_driver_sql(statement)
-        cursor: Any = connection.connection.cursor()
+        cursor = connection.connection.cursor()
         with cursor.copy("COPY ml.predictions (ticket_id, intent, confidence, at) FROM STDIN") as copied:
             for each in tickets():
                 copied.write_row((each.number, each.given, each.score, each.begun))

@@ -126,7 +126,7 @@ def subject_of(delivery: Delivery) -> str:
 
 
 def text(told: list[tuple[datetime, Delivery]]) -> Iterator[str]:
-    numbers: dict[str, int] = {}
+    numbers = {}
     for at, delivery in told:
         number = numbers.setdefault(delivery.root or delivery.id, len(numbers) + 1)
         yield f"\n>>> {at:%a %Y-%m-%d %H:%M} {delivery.operation.upper()} {number} in {delivery.channel}"
@@ -156,7 +156,7 @@ def words(payload: dict[str, object] | object) -> int:
 
 def test_messages_and_threads_are_short(told: list[tuple[datetime, Delivery]]) -> None:
     subjects = {d.id: subject_of(d) for _, d in told if d.operation == "post"}
-    weekly: defaultdict[tuple[str, str], int] = defaultdict(int)
+    weekly = defaultdict(int)
     for at, delivery in told:
         subject = subjects[delivery.root or delivery.id]
         if subject not in TROUBLED or delivery.operation == "file":

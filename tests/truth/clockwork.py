@@ -89,7 +89,7 @@ def clockwork(clock: Callable[[], datetime], channel: Channel | None) -> Iterato
     The code of ``utc_now`` is replaced, not the name, since many modules hold the function itself.
     """
     real = context.utc_now.__code__
-    names: list[tuple[Any, str, Any]] = [
+    names = [
         (png, "incident_png", lambda *a, **k: b"png"),
         (outbox, "PAUSE", 0.0),
         (store, "datetime", StoryTime),

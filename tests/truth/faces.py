@@ -17,7 +17,7 @@ _TOKEN = re.compile(
     r"\d{4}-W\d\d|\d{4}-\d\d-\d\d(?: \d\d:\d\d)?|\b[0-9a-f]{8}\b|(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?(?:e-?\d+)?"
 )
 _COMMAND = re.compile(r"`(calmon [^`]+)`|<code>(calmon [^<]+)</code>")
-USAGE_ERROR: Any = typer.BadParameter.__bases__[0]  # Typer has its own copy of click
+USAGE_ERROR = typer.BadParameter.__bases__[0]  # Typer has its own copy of click
 _MARK = re.compile(r"<!?(?:subteam|here|channel|@)[^>]*>|:[a-z_]+:|<(https?://[^|>]+)\|([^>]*)>")
 
 
@@ -98,7 +98,7 @@ def refusal(command: str) -> str | None:
     >>> refusal("calmon incidents ack 4f1c9a02"), refusal("calmon incidents show a or b") is None
     (None, False)
     """
-    group: Any = program()
+    group = program()
     context = group.make_context("calmon", shlex.split(command)[1:])
     try:
         while hasattr(group, "resolve_command"):

@@ -26,7 +26,7 @@ SILENT = (
     ("too_few_rows", {"too_few_rows"}),
 )  # fmt: skip
 """Why nothing can be told, by the reasons of verdicts that say so."""
-_UNSAID: Row = {
+_UNSAID = {
     **dict.fromkeys(("problem", "since", "cost", "segment", "cause", "advice", "reason")), "found": "", "because": [],
     "notes": {},
 }  # fmt: skip
@@ -88,7 +88,7 @@ class Rows:
 
     def episode(self, diagnoses: Sequence[Row]) -> list[Row]:
         """The diagnoses since the trouble began that goes on at the end of these; none where there is none."""
-        run: list[Row] = []
+        run = []
         seen = None
         for row in diagnoses:
             trouble = row["state"] in TROUBLES
@@ -246,7 +246,7 @@ def start_of(window: str) -> datetime:
 
 
 def _plain(row: sqlite3.Row) -> Row:
-    made: Row = {}
+    made = {}
     for name in row.keys():  # noqa: SIM118 - a row of sqlite3 is no mapping
         value = row[name]
         if isinstance(value, str) and name in _JSON and value[:1] in "[{":

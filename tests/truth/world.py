@@ -135,8 +135,8 @@ def _week(number: int) -> Window:
 def _moods(
     labels: Mapping[str, tuple[str, ...]], weeks: Sequence[Window], rng: Random, *, many: bool, falls_silent: bool
 ) -> dict[tuple[str, str, str], Mood]:
-    made: dict[tuple[str, str, str], Mood] = {}
-    kinds: tuple[Mood, ...] = ("bad", "bad", "bad", "web", "slow", "under", "few", "gone", "null")
+    made = {}
+    kinds = ("bad", "bad", "bad", "web", "slow", "under", "few", "gone", "null")
     together = rng.randint(1, len(weeks) - 2)
     for source, names in labels.items():
         for label in names:

@@ -40,7 +40,7 @@ def test_each_stage_is_given_what_the_one_before_returned() -> None:
 def test_an_error_ends_the_run_and_is_noted_with_what_was_done(
     stages: tuple[Stage, ...], noted: list[tuple[str, bool]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[str, bool]] = []
+    seen = []
     monkeypatch.setattr("monitor.run.note_failure", lambda _, run, __: seen.append((run.name, run.ended)))
     with pytest.raises(KeyboardInterrupt):
         perform(MONITOR, DUE, stages)

@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks import bench, contestants, race, timing
 from benchmarks.contestants import (
-    Answer,
     Rows,
     count,
     ours,
@@ -56,7 +55,7 @@ def own_library() -> Measure:
 
 def test_all_contestants_find_the_same_plug_in_ece(rows: Rows) -> None:
     counts = count([rows])
-    answers: list[list[Answer]] = [
+    answers = [
         ours(counts, "analytic"),
         ours(counts, "bootstrap"),
         row_bootstrap([rows], 20),
@@ -94,7 +93,7 @@ def test_the_examples_are_right(module: ModuleType) -> None:
 
 
 def test_everything_runs_in_turns_and_a_warm_up_does_not_count() -> None:
-    asked: list[str] = []
+    asked = []
     found = in_turns({name: lambda name=name: asked.append(name) for name in "ab"}, 2, warm_up=True, scale={"b": 0.0})
     assert asked == list("ababab")
     assert [(each.name, len(each.seconds)) for each in found] == [("a", 2), ("b", 2)]

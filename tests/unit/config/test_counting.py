@@ -10,7 +10,7 @@ from monitor.config.counting import settings_of
 from monitor.config.model import SourceConfig
 from monitor.core.source_settings import changes, in_words, other_evidence, other_numbers
 
-PLAIN: dict[str, Any] = {"relation": "tickets", "score_is": "probability_of_label"}
+PLAIN = {"relation": "tickets", "score_is": "probability_of_label"}
 
 
 def changed(**more: Any) -> tuple[list[str], list[str]]:

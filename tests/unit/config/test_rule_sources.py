@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from monitor.config.load import parse_config
@@ -28,7 +26,7 @@ rules:
   - {id: score-shift, test: ks, column: score, threshold: 0.1, severity: info, actions: [slack]}
 automation: {when_not_evaluated: keep}
 """
-ACTING: dict[str, list[str]] = {
+ACTING = {
     "tickets": ["channels", "every-segment", "overconfidence"],
     "mail": ["every-segment", "overconfidence"],  # score_band is a segment of any source
     "early": ["every-segment", "overconfidence"],
@@ -44,7 +42,7 @@ def test_a_rule_about_segments_that_a_source_lacks_is_none_of_its_acting_rules(s
 
 
 def test_a_rule_judges_only_sources_that_have_what_it_is_about() -> None:
-    config: Any = parse_config(CONFIG)
+    config = parse_config(CONFIG)
     found = {name: [r.id for r in config.rules if can_judge(r, each)] for name, each in config.sources.items()}
     assert found == {
         "tickets": ["channels", "every-segment", "overconfidence", "score-shift"],

@@ -7,12 +7,11 @@ import builtins
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
 
 import monitor
 
 ROOT = Path(monitor.__file__).parent
-Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 #: Decorators of functions that only a framework calls: their docstrings are a command's help or a page of the OpenAPI.
 CALLED_BY_A_FRAMEWORK = {"command", "callback", "get", "post", "put", "delete"}
 
@@ -54,7 +53,7 @@ def last(name: str) -> str:
 
 def parents() -> dict[str, set[str]]:
     """Every error of the package and of Python by name with its parents, every function with what it returns."""
-    found: dict[str, set[str]] = {}
+    found = {}
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):

@@ -24,7 +24,7 @@ COMMENTED = parse_config(
 """The same with the rules that are only proposed in it, behind a #."""
 
 RULE_HEADINGS = ["When it fires, do this", "Tuning"]
-HEADINGS: dict[Pattern, str] = {
+HEADINGS = {
     (): "The file",
     ("sources", "*"): "sources.NAME",
     ("sources", "*", "score"): "sources.NAME.score",

@@ -23,12 +23,10 @@ from monitor.config.settings import SECRETS, Settings, variable, variables
 from monitor.core.windows import day, last_ready
 
 ROOT = Path(__file__).parents[3]
-DEPLOYMENTS: list[dict[str, Any]] = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text("utf-8"))[
-    "deployments"
-]
+DEPLOYMENTS = yaml.safe_load((ROOT / "deployments" / "prefect.yaml").read_text("utf-8"))["deployments"]
 SCHEDULED = [d for d in DEPLOYMENTS if d.get("schedules")]
 EVALUATIONS = [d for d in SCHEDULED if d["name"] in ("calmon-weekly", "calmon-daily")]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
 ZONES = (
     "UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Asia/Kolkata", "Australia/Lord_Howe",
     "Pacific/Apia", "Africa/Cairo", "Asia/Beirut",
@@ -354,13 +352,9 @@ def test_every_container_has_limits_and_waits_for_the_schema_of_the_history() ->
 
 # --- deployments/kubernetes.yaml: the same containers
 
-MANIFESTS: list[dict[str, Any]] = list(
-    yaml.safe_load_all((ROOT / "deployments" / "kubernetes.yaml").read_text("utf-8"))
-)
+MANIFESTS = list(yaml.safe_load_all((ROOT / "deployments" / "kubernetes.yaml").read_text("utf-8")))
 PODS = {m["metadata"]["name"]: m["spec"]["template"]["spec"] for m in MANIFESTS if "template" in m.get("spec", {})}
-BACKUP: dict[str, Any] = next(
-    m["spec"]["jobTemplate"]["spec"]["template"]["spec"] for m in MANIFESTS if m["kind"] == "CronJob"
-)
+BACKUP = next(m["spec"]["jobTemplate"]["spec"]["template"]["spec"] for m in MANIFESTS if m["kind"] == "CronJob")
 CONTAINERS = [
     pytest.param(pod, container, id=f"{name}-{container['name']}")
     for name, pod in {**PODS, "backup": BACKUP}.items()

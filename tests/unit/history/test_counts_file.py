@@ -34,7 +34,7 @@ def test_any_counts_come_back_to_the_bit(groups: list[tuple[float, ...]]) -> Non
 
 def test_the_counts_of_labels_and_of_the_whole_come_back_to_the_bit() -> None:
     rng = np.random.default_rng(1)
-    labels: dict[str | None, Counts] = {
+    labels = {
         name: replace(counts_from_rows(rng.random(300), rng.random(300) < 0.4), design_effect=effect)
         for name, effect in (("b", 1.1), ("a", 1.2), ("ä", 1.3), (None, 1.4))
     }

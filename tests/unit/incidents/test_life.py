@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from monitor.core.diagnoses import DiagnosisState
-from monitor.core.records import Incident, IncidentReason, Severity
+from monitor.core.records import Incident, IncidentReason
 from monitor.core.windows import day, week
 from monitor.incidents import life
 from monitor.incidents.life import Finding, IncidentDecision, decide
@@ -24,7 +24,7 @@ STATES = {
 
 def finding(letter: str, number: int, kind: str = "label") -> Finding:
     """Unsafe, Degraded, Fine, Cannot tell, or cannot tell though Beyond its limit, in that week."""
-    severity: Severity = "critical" if letter == "U" else "warning"
+    severity = "critical" if letter == "U" else "warning"
     reason = {"U": "overconfident", "D": "less_accurate"}.get(letter, "")
     window = week(f"2026-W{number:02d}", UTC)
     return Finding(

@@ -247,7 +247,7 @@ def test_counts_with_another_threshold_are_those_that_a_reading_with_it_gives(au
     before, after = (
         SourceConfig(relation="t", score_is="probability_of_label", automate_at=at) for at in (0.8, automate_at)
     )
-    labels: dict[str | None, Counts] = {"a": sample(1, 0.8), "b": sample(2, 0.8)}
+    labels = {"a": sample(1, 0.8), "b": sample(2, 0.8)}
     labels[None] = pool(list(labels.values())).with_design_effect(1.5)
     found = acting_from(labels, before, after)
     wanted = {"a": sample(1, automate_at), "b": sample(2, automate_at)}
@@ -262,7 +262,7 @@ def test_labels_whose_threshold_stays_are_left_alone() -> None:
         relation="t", score_is="probability_of_label", labels={"a": LabelConfig(automate_at=0.9)}, automate_at=0.8
     )
     after = before.model_copy(update={"labels": {}})
-    labels: dict[str | None, Counts] = {"a": sample(1, 0.9), "b": sample(2, 0.8)}
+    labels = {"a": sample(1, 0.9), "b": sample(2, 0.8)}
     found = acting_from(labels, before, after)
     assert found["b"] is labels["b"]
     assert same(found["a"], sample(1, 0.8))

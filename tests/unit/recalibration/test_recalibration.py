@@ -300,7 +300,7 @@ def test_the_simplest_of_nearly_equal_methods_is_taken() -> None:
 
 def test_where_nothing_could_be_fitted_the_choice_names_why() -> None:
     before = ScoreQuality(Interval(None, None, None, None), None, None)
-    found: dict[Method, Gain] = {method: Gain(method, before, None, 0, "one_outcome") for method in METHODS}
+    found = {method: Gain(method, before, None, 0, "one_outcome") for method in METHODS}
     assert choose(found) == Choice(None, "one_outcome", "no method can be fitted: one_outcome")
     assert choose({}).reason == "too_few_rows"
 

@@ -70,7 +70,7 @@ def test_only_the_whole_token_is_known() -> None:
 
 
 def test_a_token_is_compared_with_every_entry_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    compared: list[str] = []
+    compared = []
 
     def spy(first: str, second: str) -> bool:
         compared.append(first)

@@ -18,7 +18,6 @@ from monitor.config.relation import CsvFiles, ParquetFiles, Query, RelationSynta
 from monitor.core import windows
 from monitor.core.records import RejectReason
 from monitor.warehouse.checks import Column, Layout
-from monitor.warehouse.dialects import Dialect
 from monitor.warehouse.duckdb import DuckDB
 from monitor.warehouse.postgresql import PostgreSQL
 from monitor.warehouse.relation import from_clause
@@ -37,7 +36,7 @@ def statements(engine: str = "postgresql", **settings: Any) -> Statements:
     return Statements(config, layout, DIALECTS[engine], WEEK, datetime(2026, 11, 16, 6, tzinfo=UTC))
 
 
-DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (DuckDB(), PostgreSQL(), SQLite())}
+DIALECTS = {dialect.name: dialect for dialect in (DuckDB(), PostgreSQL(), SQLite())}
 
 
 def sql(statement: sa.Select[Any] | sa.CompoundSelect[Any]) -> str:
