@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from monitor.core.counts import BinCounts, Counts
+import numpy as np
+import numpy.typing as npt
+
+from monitor.core.counts import CELLS, BinCounts, Counts
 from monitor.inference.bins import merge_thin
 from monitor.inference.change import Side, ece_increase_ps, ece_level_ps, mce_increase_ps, mce_level_ps
 from monitor.inference.detectability import (
@@ -15,6 +18,13 @@ from monitor.inference.intervals import MceInterval, mce_intervals
 from monitor.inference.levels import law_of
 from monitor.inference.maximum import Unchanged
 from monitor.inference.maximum import unchanged as unchanged_pairs
+
+
+def table(rows: npt.ArrayLike, score: npt.ArrayLike, rate: npt.ArrayLike, effect: npt.ArrayLike = 1.0) -> BinCounts:
+    """Bins with these rows, mean scores, hit rates and design effects, edges evenly spread."""
+    w = np.array(rows, dtype=float)
+    upper = np.array([CELLS * (k + 1) // len(w) for k in range(len(w))])
+    return BinCounts(upper, w.astype(int), w, w * np.array(score), w * np.array(rate), w / effect)
 
 
 def merged(window: BinCounts, baseline: BinCounts) -> tuple[BinCounts, BinCounts]:

@@ -139,16 +139,14 @@ def test_every_state_that_is_not_plainly_on_closes_it(states: list[SwitchState],
         assert asked(gate) == (False, reason)
 
 
-@pytest.mark.parametrize("score", [None, math.nan, -0.1, 1.0001, math.inf, True, "0.93", [0.93], 10**400, 0.9 + 0j])
-def test_what_is_no_score_closes_it(score: Any) -> None:
-    with opened(Written(board())) as gate:
-        assert asked(gate, score) == (False, "score_invalid")
+NO_SCORES = (None, math.nan, -0.1, 1.0001, math.inf, True, "0.93", [0.93], 10**400, 0.9 + 0j)
+SCORES = (1, 0.8, np.float32(0.9), np.float64(0.9), Fraction(9, 10))
 
 
-@pytest.mark.parametrize("score", [1, 0.8, np.float32(0.9), np.float64(0.9), Fraction(9, 10)])
-def test_every_real_number_is_a_score(score: Any) -> None:
+@pytest.mark.parametrize(("score", "is_one"), [*((s, False) for s in NO_SCORES), *((s, True) for s in SCORES)])
+def test_every_real_number_is_a_score_and_what_is_none_closes_it(score: Any, is_one: bool) -> None:
     with opened(Written(board())) as gate:
-        assert asked(gate, score) == (True, "on")
+        assert asked(gate, score) == (is_one, "on" if is_one else "score_invalid")
 
 
 @pytest.mark.parametrize(
@@ -181,11 +179,12 @@ def test_what_is_known_is_used_for_the_ttl_and_then_the_reason_of_the_failure_is
         assert (decision.reason, decision.detail) == (GateReason.SERVICE_FAILED, "the service answers 500")
 
 
-def test_a_reading_that_never_ends_leaves_it_stale() -> None:
-    clock, source = Clock(), Written(board())
-    with opened(source, clock=clock) as gate:
+@pytest.mark.parametrize("passed", [TTL, -1.0], ids=["a reading that never ends", "a clock that runs backwards"])
+def test_what_is_too_old_or_from_the_future_leaves_it_stale(passed: float) -> None:
+    clock = Clock()
+    with opened(Written(board()), clock=clock) as gate:
         assert asked(gate) == (True, "on")
-        clock.seconds += TTL
+        clock.seconds += passed
         assert asked(gate) == (False, "stale")
 
 
@@ -202,14 +201,6 @@ def test_it_is_as_old_as_the_beginning_of_its_reading() -> None:
         clock.seconds += TTL - 4.0
         assert asked(gate)[0] is False
     assert source.readings == 0
-
-
-def test_a_clock_that_runs_backwards_closes_it() -> None:
-    clock = Clock()
-    with opened(Written(board()), clock=clock) as gate:
-        assert asked(gate) == (True, "on")
-        clock.seconds -= 1.0
-        assert asked(gate) == (False, "stale")
 
 
 def test_it_opens_again_when_it_can_read_again_and_the_log_says_both_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -237,17 +228,6 @@ def test_an_error_that_nobody_expected_closes_it_and_says_no_more_than_its_name(
 # What time it is
 
 
-def test_a_lease_ends_between_two_readings() -> None:
-    clock = Clock()
-    with opened(Written(board(on(timedelta(seconds=5)))), clock=clock) as gate:
-        clock.seconds += 0.0
-        assert asked(gate) == (True, "on")
-        clock.seconds += 4.999
-        assert asked(gate) == (True, "on")
-        clock.seconds += 0.001
-        assert asked(gate) == (False, "lease_ended")
-
-
 def test_the_lease_of_a_source_that_is_under_a_verdict_ends_between_two_readings() -> None:
     clock = Clock()
     whole = SwitchState("tickets", None, "on", lease_until=NOW + timedelta(seconds=5), verdict="v1", version=1)
@@ -258,14 +238,16 @@ def test_the_lease_of_a_source_that_is_under_a_verdict_ends_between_two_readings
 
 
 @pytest.mark.parametrize("years", [-40, 0, 40])
-def test_the_clock_of_the_router_does_not_matter(years: int) -> None:
-    """Whatever year the reader's clock shows, the rest of a lease is what its board says."""
+def test_a_lease_ends_between_two_readings_whatever_the_clock_of_the_router_shows(years: int) -> None:
+    """The rest of a lease is what its board says."""
     at = NOW.replace(year=NOW.year + years)
     clock = Clock()
     state = SwitchState("tickets", "billing", "on", lease_until=at + timedelta(seconds=5), version=1)
     with opened(Written(board(state, at=at)), clock=clock) as gate:
         assert asked(gate) == (True, "on")
-        clock.seconds += 5.0
+        clock.seconds += 4.999
+        assert asked(gate) == (True, "on")
+        clock.seconds += 0.001
         assert asked(gate) == (False, "lease_ended")
 
 

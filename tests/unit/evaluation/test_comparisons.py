@@ -452,14 +452,9 @@ def replace_for(rule: Rule, windows: int) -> Rule:
     return rule.model_copy(update={"for_windows": windows})
 
 
-def test_one_good_window_breaks_the_streak() -> None:
-    found = compare(two_days(), material(rows(500, over=0.6), rows(500, seed=2), at=day()), EVALUATION)
-    assert not found.streak
-
-
-def test_a_streak_needs_as_many_windows_as_the_rule_says() -> None:
-    found = compare(two_days(), material(rows(500, over=0.6), at=day()), EVALUATION)
-    assert not found.streak
+@pytest.mark.parametrize("before", [(rows(500, seed=2),), ()], ids=["a good window", "none"])
+def test_a_streak_needs_as_many_windows_beyond_as_the_rule_says(before: tuple[Counts, ...]) -> None:
+    assert not compare(two_days(), material(rows(500, over=0.6), *before, at=day()), EVALUATION).streak
 
 
 def test_a_streak_of_thin_days_is_made_of_disjoint_groups_of_days() -> None:

@@ -10,14 +10,13 @@ import pytest
 from scipy import stats
 
 from monitor.config.model import Condition, EvaluationConfig, Rule
-from monitor.core.counts import BinCounts
 from monitor.core.records import Interval, Subject
 from monitor.evaluation.comparisons import compare, compare_family
 from monitor.evaluation.data import RuleInput
 from monitor.inference.change import LEAST_P
 from monitor.inference.maximum import strays
 from monitor.inference.memory import each_by_content, forget
-from tests.fakes.one_table import mce_increase_p
+from tests.fakes.one_table import mce_increase_p, table
 from tests.properties.test_verdict_consistency import material
 
 EVALUATION = EvaluationConfig(resamples=100, min_samples=60, false_discovery_rate=0.05)
@@ -107,14 +106,8 @@ def test_hits_of_very_many_rows_keep_the_digits_of_both_tails() -> None:
 
 
 def test_a_p_value_of_the_mce_is_small_but_never_nothing() -> None:
-    n = np.array([2000, 2000])
-    score = np.array([0.3, 0.6])
-
-    def table(gap: float) -> BinCounts:
-        w = n.astype(float)
-        return BinCounts(np.array([5000, 10_000]), n, w, w * score, w * (score + np.array([gap, 0.0])), w)
-
-    p = [mce_increase_p(table(gap), table(0.0)) for gap in (0.0, 0.05, 0.1, 0.12, 0.4)]
+    tables = [table([2000, 2000], [0.3, 0.6], [0.3 + gap, 0.6]) for gap in (0.0, 0.05, 0.1, 0.12, 0.4)]
+    p = [mce_increase_p(risen, tables[0]) for risen in tables]
     assert p == sorted(p, reverse=True)
     assert p[1] < 0.01
     assert LEAST_P <= p[-1] <= p[-2] < 1e-9

@@ -35,13 +35,16 @@ def found(gaps: list[float], spread: list[float]) -> list[Concern]:
     )
 
 
-def test_the_size_is_that_of_the_change_from_the_named_week_on() -> None:
-    (concern,) = found([0.0] * 6 + [0.2] * 2, [1.0] * 8)
-    assert (concern.what, concern.between, concern.week) == ("calibration", Between.HALVES, "2026-W46")
-    assert concern.change == pytest.approx(0.2, abs=0.03)
-
-
-def test_so_is_the_distance_of_scores() -> None:
-    (concern,) = found([0.0] * 8, [1.0] * 7 + [0.0])
-    assert (concern.what, concern.between, concern.week) == ("scores", Between.HALVES, "2026-W47")
-    assert concern.change == pytest.approx(0.5, abs=0.03)
+@pytest.mark.parametrize(
+    ("gaps", "spread", "what", "week", "change"),
+    [
+        ([0.0] * 6 + [0.2] * 2, [1.0] * 8, "calibration", "2026-W46", 0.2),
+        ([0.0] * 8, [1.0] * 7 + [0.0], "scores", "2026-W47", 0.5),
+    ],
+)
+def test_the_size_is_that_of_the_change_from_the_named_week_on(
+    gaps: list[float], spread: list[float], what: str, week: str, change: float
+) -> None:
+    (concern,) = found(gaps, spread)
+    assert (concern.what, concern.between, concern.week) == (what, Between.HALVES, week)
+    assert concern.change == pytest.approx(change, abs=0.03)

@@ -12,18 +12,11 @@ from monitor.core.records import Interval
 from monitor.inference.bins import align
 from monitor.inference.change import ece_level_ps, ece_rate_p, mover
 from monitor.inference.intervals import ece_intervals, mce_intervals
-from tests.fakes.one_table import ece_increase_p, ece_level_p, mce_increase_p, mce_level_p, merged, unchanged
+from tests.fakes.one_table import ece_increase_p, ece_level_p, mce_increase_p, mce_level_p, merged, table, unchanged
 from tests.fakes.points import mce
 
 Rows = npt.NDArray[np.float64]
 SIDES = ("above", "below")
-
-
-def table(rows: npt.ArrayLike, score: npt.ArrayLike, rate: npt.ArrayLike) -> BinCounts:
-    n = np.array(rows)
-    w = n.astype(float)
-    upper = np.array([10_000 * (k + 1) // len(n) for k in range(len(n))])
-    return BinCounts(upper, n, w, w * np.array(score), w * np.array(rate), w)
 
 
 def rows_of(rng: np.random.Generator, n: int, *, stretch: float = 1.5, lift: float = 0.0) -> Counts:

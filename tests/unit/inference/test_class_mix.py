@@ -58,11 +58,13 @@ def test_the_baseline_at_another_share_is_its_true_items_and_others_each_taken_s
     assert point("roc_auc", now) == pytest.approx(point("roc_auc", then))
 
 
-def test_scores_that_are_worth_more_are_no_class_mix() -> None:
+def test_scores_that_are_worth_more_and_nothing_that_changed_are_no_class_mix() -> None:
     rng = np.random.default_rng(6)
-    found = class_mix(drawn(rng, 2.0, moves_scores=False), drawn(rng))
-    assert not found.only_share_changed
-    assert found.fit < 1e-6
+    worth, same = (class_mix(now, drawn(rng)) for now in (drawn(rng, 2.0, moves_scores=False), drawn(rng)))
+    assert not worth.only_share_changed
+    assert not same.only_share_changed
+    assert worth.fit < 1e-6
+    assert same.p_value > 0.01
 
 
 def test_a_fault_is_no_class_mix_where_scores_separate_nothing() -> None:
@@ -75,13 +77,6 @@ def test_a_fault_is_no_class_mix_where_scores_separate_nothing() -> None:
     assert (found.p_value < 1e-6, found.fit >= FITS) == (True, True)
     assert not found.is_separable
     assert not found.only_share_changed
-
-
-def test_nothing_that_changed_is_no_class_mix() -> None:
-    rng = np.random.default_rng(7)
-    found = class_mix(drawn(rng), drawn(rng))
-    assert not found.only_share_changed
-    assert found.p_value > 0.01
 
 
 @pytest.mark.parametrize("outcome", [np.zeros(100), np.ones(100)])

@@ -8,7 +8,7 @@ import pytest
 from monitor.core.counts import BinCounts, Counts, bin_counts, counts_from_rows, equal_frequency_edges
 from monitor.core.records import Interval
 from monitor.inference.intervals import Form, breaching_bins, ece_intervals, mce_intervals
-from tests.fakes.one_table import mce_interval
+from tests.fakes.one_table import mce_interval, table
 
 FORMS = ("bootstrap", "analytic")
 UNKNOWN = Interval(None, None, None, None)
@@ -17,14 +17,6 @@ UNKNOWN = Interval(None, None, None, None)
 def rows(score: object, outcome: object, bins: int = 15, **options: object) -> BinCounts:
     counts = counts_from_rows(score, outcome, **options)  # type: ignore[arg-type]
     return bin_counts(counts, equal_frequency_edges(counts, bins))
-
-
-def bins(n: list[float], score: list[float], rate: list[float], effective: list[float] | None = None) -> BinCounts:
-    """Bins with these rows, mean scores and hit rates."""
-    w = np.array(n, dtype=float)
-    upper = np.array([10_000 * (k + 1) // len(n) for k in range(len(n))])
-    n_eff = w if effective is None else np.array(effective)
-    return BinCounts(upper, w.astype(int), w, w * np.array(score), w * np.array(rate), n_eff)
 
 
 SPREAD = np.linspace(0.02, 0.98, 60)
@@ -43,15 +35,15 @@ EXTREMES = {
     "scores all 1, all wrong": rows(np.ones(50), np.zeros(50)),
     "scores all 1, half right": rows(np.ones(50), np.arange(50) % 2),
     "one distinct score": rows(np.full(80, 0.7), np.arange(80) < 50),
-    "as promised to the last row": bins([100, 100], [0.2, 0.9], [0.2, 0.9]),
-    "empty bins": bins([0, 40, 0, 60, 0], [0, 0.2, 0, 0.9, 0], [0, 0.3, 0, 0.8, 0]),
+    "as promised to the last row": table([100, 100], [0.2, 0.9], [0.2, 0.9]),
+    "empty bins": table([0, 40, 0, 60, 0], [0, 0.2, 0, 0.9, 0], [0, 0.3, 0, 0.8, 0]),
     "some weights zero": rows(SPREAD, SPREAD > 0.4, weight=np.where(SPREAD > 0.5, 1.0, 0.0)),
     "one heavy row": rows(SPREAD, SPREAD > 0.4, weight=np.where(SPREAD > 0.97, 1e6, 1.0)),
     "tiny weights": rows(SPREAD, SPREAD > 0.4, weight=np.full(60, 1e-9)),
     "one cluster": rows(SPREAD, np.ones(60), design_effect=60.0),
-    "fractional effective n": bins([10, 20], [0.3, 0.8], [0.4, 0.5], effective=[4.3, 0.7]),
-    "a hundred million rows": bins([5e7, 5e7], [0.3, 0.8], [0.3001, 0.79]),
-    "a hundred million rows, rare": bins([9.9e7, 1e6], [1e-8, 0.5], [0.0, 0.5]),
+    "fractional effective n": table([10, 20], [0.3, 0.8], [0.4, 0.5], [10 / 4.3, 20 / 0.7]),
+    "a hundred million rows": table([5e7, 5e7], [0.3, 0.8], [0.3001, 0.79]),
+    "a hundred million rows, rare": table([9.9e7, 1e6], [1e-8, 0.5], [0.0, 0.5]),
 }
 """All have at least one row of positive weight."""
 
@@ -83,25 +75,25 @@ def test_every_extreme_has_an_ordered_mce_interval_and_a_worst_bin(name: str) ->
 
 
 @pytest.mark.parametrize(
-    "table",
+    "empty",
     [
-        bins([0, 0], [0, 0], [0, 0]),
+        table([0, 0], [0, 0], [0, 0]),
         bin_counts(counts_from_rows([], []), (10_000,)),
         rows([0.2, 0.7], [1, 0], weight=[0.0, 0.0]),
     ],
     ids=["empty bins only", "no row", "zero weights only"],
 )
-def test_without_a_row_that_weighs_something_nothing_is_defined_and_no_bin_is_named(table: BinCounts) -> None:
+def test_without_a_row_that_weighs_something_nothing_is_defined_and_no_bin_is_named(empty: BinCounts) -> None:
     some = EXTREMES["one distinct score"]
     for form in FORMS:
         rngs = [np.random.default_rng(0), np.random.default_rng(7)]
-        nothing, other = ece_intervals([table, some], rngs, form=form)
+        nothing, other = ece_intervals([empty, some], rngs, form=form)
         assert nothing == UNKNOWN
         assert numbers(other) == pytest.approx(ece(some, form), abs=1e-12)
-    first, second = mce_intervals([table, some])
+    first, second = mce_intervals([empty, some])
     assert (first.interval, first.worst_n) == (UNKNOWN, 0)
     assert second.worst_n == 80
-    assert breaching_bins(table, 0.1, 0.95) == []
+    assert breaching_bins(empty, 0.1, 0.95) == []
     assert mce_intervals([]) == []
 
 
@@ -138,9 +130,8 @@ def test_one_cluster_is_one_observation_however_many_rows_it_has(form: Form) -> 
 @pytest.mark.parametrize("n", [83.4, 83.6, 2.5, 0.4])
 def test_a_bin_without_a_miss_keeps_a_lower_limit_below_what_was_seen_at_a_fractional_n(n: float) -> None:
     # drawn from 83 rows for 83.4 with less noise, no draw would reach what was seen
-    table = bins([400], [0.86], [1.0], effective=[n])
-    low, value, high = ece(table, "bootstrap")
-    whole, _, _ = ece(bins([400], [0.86], [1.0], effective=[max(np.floor(n), 1.0)]), "bootstrap")
+    low, value, high = ece(table([400], [0.86], [1.0], 400 / n), "bootstrap")
+    whole, _, _ = ece(table([400], [0.86], [1.0], 400 / max(np.floor(n), 1.0)), "bootstrap")
     assert low <= whole + 0.01
     assert low < value or value == 0
     assert high >= 0.14 - 1e-9

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from monitor.core.counts import BinCounts, bin_counts, counts_from_rows
+from monitor.inference.change import Side
 from tests.fakes.one_table import (
     ece_increase_detectable,
     ece_increase_p,
@@ -18,17 +19,15 @@ from tests.fakes.one_table import (
     mce_increase_p,
     mce_level_detectable,
     mce_level_p,
+    table,
 )
 
 RATE = 0.01
 SCORE = np.array([0.2, 0.35, 0.5, 0.65, 0.8])
-UPPER = np.arange(2000, 10_001, 2000)
 
 
-def table(rows: int, rate: np.ndarray) -> BinCounts:
-    n = np.full(5, rows)
-    w = n.astype(float)
-    return BinCounts(UPPER, n, w, w * SCORE, w * rate, w)
+def of_scores(rows: int, rate: np.ndarray) -> BinCounts:
+    return table(np.full(5, rows), SCORE, rate)
 
 
 def increase_power(
@@ -37,7 +36,7 @@ def increase_power(
     """How often an increase from 4,000 to 400 rows a bin is seen, both windows drawn."""
     rng = np.random.default_rng(12)
     p = [
-        test(table(400, rng.binomial(400, rate1) / 400), table(4000, rng.binomial(4000, rate0) / 4000))
+        test(of_scores(400, rng.binomial(400, rate1) / 400), of_scores(4000, rng.binomial(4000, rate0) / 4000))
         for _ in range(repeats)
     ]
     return float(np.mean(np.array(p) <= RATE))
@@ -46,33 +45,29 @@ def increase_power(
 def power(test: Callable[[BinCounts], float | None], rows: int, rate: np.ndarray, repeats: int = 300) -> float:
     """How often ``test`` gives p <= RATE for windows drawn with these hit rates."""
     rng = np.random.default_rng(11)
-    p = [test(table(rows, rng.binomial(rows, rate) / rows)) for _ in range(repeats)]
+    p = [test(of_scores(rows, rng.binomial(rows, rate) / rows)) for _ in range(repeats)]
     return float(np.mean([value is not None and value <= RATE for value in p]))
 
 
 def test_a_detectable_rise_of_ece_is_seen_in_four_of_five_windows() -> None:
     gaps = np.array([0.03, -0.03, 0.03, -0.03, 0.03])
-    baseline, window = table(4000, SCORE + gaps), table(400, SCORE + gaps)
+    baseline, window = of_scores(4000, SCORE + gaps), of_scores(400, SCORE + gaps)
     rise = ece_increase_detectable(window, baseline, rate=RATE)
     risen = SCORE + gaps + np.sign(gaps) * rise
     assert increase_power(ece_increase_p, SCORE + gaps, risen) == pytest.approx(0.8, abs=0.1)
 
 
-@pytest.mark.parametrize("rows", [200, 2000])
-def test_a_detectable_distance_above_a_level_of_ece_is_seen_in_four_of_five_windows(rows: int) -> None:
-    distance = ece_level_detectable(table(rows, SCORE + 0.08), 0.08, rate=RATE)
-    seen = power(lambda drawn: ece_level_p(drawn, 0.08), rows, SCORE + 0.08 + distance)
-    assert seen == pytest.approx(0.8, abs=0.1)
-
-
-def test_a_detectable_distance_below_a_level_of_ece_is_seen_in_four_of_five_windows() -> None:
-    distance = ece_level_detectable(table(1000, SCORE + 0.08), 0.08, rate=RATE, side="below")
-    seen = power(lambda drawn: ece_level_p(drawn, 0.08, side="below"), 1000, SCORE + 0.08 - distance)
+@pytest.mark.parametrize(("rows", "side", "sign"), [(200, "above", 1), (2000, "above", 1), (1000, "below", -1)])
+def test_a_detectable_distance_from_a_level_of_ece_is_seen_in_four_of_five_windows(
+    rows: int, side: Side, sign: int
+) -> None:
+    distance = ece_level_detectable(of_scores(rows, SCORE + 0.08), 0.08, rate=RATE, side=side)
+    seen = power(lambda drawn: ece_level_p(drawn, 0.08, side=side), rows, SCORE + 0.08 + sign * distance)
     assert seen == pytest.approx(0.8, abs=0.1)
 
 
 def test_a_detectable_rise_of_mce_in_one_bin_is_seen_in_four_of_five_windows() -> None:
-    baseline, window = table(4000, SCORE), table(400, SCORE)
+    baseline, window = of_scores(4000, SCORE), of_scores(400, SCORE)
     rise = mce_increase_detectable(window, baseline, rate=RATE)
     assert rise is not None
     risen = SCORE.copy()
@@ -81,17 +76,17 @@ def test_a_detectable_rise_of_mce_in_one_bin_is_seen_in_four_of_five_windows() -
 
 
 def test_a_detectable_distance_from_a_level_of_mce_is_seen_in_four_of_five_windows() -> None:
-    above = mce_level_detectable(table(500, SCORE), 0.1, rate=RATE)
+    above = mce_level_detectable(of_scores(500, SCORE), 0.1, rate=RATE)
     bad = SCORE.copy()
     bad[1] += 0.1 + above
     assert power(lambda drawn: mce_level_p(drawn, 0.1), 500, bad) == pytest.approx(0.8, abs=0.1)
-    below = mce_level_detectable(table(2000, SCORE), 0.1, rate=RATE, side="below")
+    below = mce_level_detectable(of_scores(2000, SCORE), 0.1, rate=RATE, side="below")
     good = SCORE + 0.1 - below
     assert power(lambda drawn: mce_level_p(drawn, 0.1, side="below"), 2000, good) == pytest.approx(0.8, abs=0.1)
 
 
 def detectables(rows: int) -> list[float | None]:
-    window, baseline = table(rows, SCORE), table(20_000, SCORE)
+    window, baseline = of_scores(rows, SCORE), of_scores(20_000, SCORE)
     return [
         ece_increase_detectable(window, baseline, rate=RATE),
         mce_increase_detectable(window, baseline, rate=RATE),
@@ -116,9 +111,7 @@ def test_where_nothing_could_be_seen_the_answer_is_none() -> None:
 
 
 def test_a_level_beyond_the_reach_of_the_scores_can_not_be_exceeded_by_any_change() -> None:
-    n = np.array([1000])
-    w = n.astype(float)
-    sure = BinCounts(np.array([10_000]), n, w, w * 0.5, w * 0.5, w)
+    sure = table([1000], [0.5], [0.5])
     assert ece_level_detectable(sure, 0.6, rate=RATE) is None
     assert mce_level_detectable(sure, 0.6, rate=RATE) is None
 
@@ -128,9 +121,7 @@ def test_a_level_beyond_the_reach_of_the_scores_can_not_be_exceeded_by_any_chang
 
 def all_hits(rows: int, low: float, high: float, *, hits: bool = True) -> BinCounts:
     """Scores from ``low`` to ``high`` in five bins, all with hits or all without."""
-    score, n = np.linspace(low, high, 5), np.full(5, rows // 5)
-    w = n.astype(float)
-    return BinCounts(UPPER, n, w, w * score, w * float(hits), w)
+    return table(np.full(5, rows // 5), np.linspace(low, high, 5), float(hits))
 
 
 def drawn_power(test: Callable[[BinCounts], float], window: BinCounts, rate: np.ndarray) -> float:

@@ -24,17 +24,9 @@ from monitor.inference.gaps import (
 from monitor.inference.intervals import breaching_bins, ece_intervals
 from monitor.inference.maximum import clopper_pearson, stays_within
 from monitor.inference.resampling import Resampling
-from tests.fakes.one_table import mce_interval
+from tests.fakes.one_table import mce_interval, table
 
 CELLS = 10_000
-
-
-def table(rows: list[int], score: list[float], rate: list[float], effect: float = 1.0) -> BinCounts:
-    """Bins with these rows, mean scores and hit rates, edges evenly spread."""
-    n = np.array(rows)
-    w = n.astype(float)
-    upper = np.array([CELLS * (k + 1) // len(rows) for k in range(len(rows))])
-    return BinCounts(upper, n, w, w * np.array(score), w * np.array(rate), w / effect)
 
 
 def distorted(n: int, seed: int, stretch: float = 1.5) -> BinCounts:

@@ -11,25 +11,17 @@ from monitor.inference.bins import merge_thin, pool_bins
 from monitor.inference.gaps import analytic_limits, hypothetical, stack
 from monitor.inference.intervals import Form, ece_intervals
 from monitor.inference.shared import at_least_shared, shared_noise
+from tests.fakes.one_table import table
 
 Numbers = npt.NDArray[np.float64]
 
 
-def table(
-    rate: Numbers, score: Numbers, *, n: int = 400, effect: float = 1.0, weight: Numbers | float = 1.0
-) -> BinCounts:
-    bins = len(score)
-    w = n * np.ones(bins) * weight
-    upper = np.linspace(10_000 / bins, 10_000, bins).astype(np.int64)
-    return BinCounts(upper, np.full(bins, n), w, w * score, w * rate, np.full(bins, n / effect))
-
-
 def random_tables(count: int, effect: float) -> list[BinCounts]:
     rng = np.random.default_rng(5)
-    return [table(rng.random(15), np.sort(rng.random(15)), effect=effect) for _ in range(count)]
+    return [table(ROWS, np.sort(rng.random(15)), rng.random(15), effect) for _ in range(count)]
 
 
-SCORE = np.linspace(0.05, 0.95, 15)
+ROWS, SCORE = np.full(15, 400), np.linspace(0.05, 0.95, 15)
 FLAT = np.full(15, 0.45)
 
 
@@ -89,7 +81,7 @@ def test_a_limit_is_never_lowered_and_stays_a_share(effect: float) -> None:
 
 @pytest.mark.parametrize("form", ["bootstrap", "analytic"])
 def test_where_clusters_reach_across_all_bins_the_limit_lies_above_what_was_seen(form: Form) -> None:
-    clustered = table(FLAT, SCORE, effect=400.0)
+    clustered = table(ROWS, SCORE, FLAT, 400.0)
     alone = analytic_limits(stack([clustered]), 0.95)[2][0]
     found = ece_intervals([clustered], [np.random.default_rng(1)], form=form)[0]
     assert alone < found.plug_in < found.high
@@ -99,7 +91,7 @@ def test_where_clusters_reach_across_all_bins_the_limit_lies_above_what_was_seen
 @pytest.mark.parametrize("effect", [3.0, 40.0])
 def test_t_is_what_drawing_the_shared_number_and_the_rows_gives(position: float, effect: float) -> None:
     rate = np.clip(SCORE + np.where(SCORE < 0.5, 0.06, -0.03), 0, 1)
-    bins = table(rate, SCORE, effect=effect)
+    bins = table(ROWS, SCORE, rate, effect)
     noise = shared_noise([bins], np.array([effect]))
     supposed = hypothetical(noise.tables, np.array([position]))
     rng = np.random.default_rng(20260105)
