@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import pytest
@@ -17,8 +16,6 @@ from monitor.metrics.groups import number
 from monitor.metrics.row_sums import certain_confusion, hard_confusion, soft_confusion
 from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, rows_of
-
-POINTS = {metric.name: partial(point, metric.name) for metric in REGISTERED}
 
 
 @dataclass
@@ -81,8 +78,8 @@ def test_the_registered_metrics_are_the_parts_of_the_record() -> None:
         "certain_share": found.share,
         "certainty_divergence": found.divergence,
     }
-    values = {name: point(the_paper_s_rows()) for name, point in POINTS.items() if name != "imcp_area"}
-    assert values == pytest.approx(expected)
+    assert {name: point(name, the_paper_s_rows()) for name in expected} == pytest.approx(expected)
+    assert {metric.name for metric in REGISTERED} == {*expected, "imcp_area"}
 
 
 def test_every_tied_maximum_counts_as_certain() -> None:
@@ -105,7 +102,7 @@ def imcp_of_the_paper(label: np.ndarray, score: np.ndarray) -> float:
 def test_the_area_under_the_imcp_curve_is_the_paper_s_where_classes_are_equally_large(seed: int, each: int) -> None:
     rng = np.random.default_rng(seed)
     label, score = np.repeat([0, 1, 2], each), rng.dirichlet(np.full(3, 0.7), 3 * each)
-    assert POINTS["imcp_area"](rows_of(score, label)) == pytest.approx(imcp_of_the_paper(label, score), abs=1e-9)
+    assert point("imcp_area", rows_of(score, label)) == pytest.approx(imcp_of_the_paper(label, score), abs=1e-9)
 
 
 @given(rows=any_rows(soft=True))
@@ -114,12 +111,6 @@ def test_the_imcp_area_is_the_mean_over_classes_of_hellinger_closeness(rows: Pro
     for k in range(3):
         away = ((np.eye(3)[k] - np.sqrt(rows.probability)) ** 2).sum(axis=1) / 2
         classes.append(np.average(1 - np.sqrt(away), weights=rows.weight * rows.truth[:, k]))
-    assert POINTS["imcp_area"](rows) == pytest.approx(np.mean(classes), abs=1e-7)
+    assert point("imcp_area", rows) == pytest.approx(np.mean(classes), abs=1e-7)
     bare = ProbabilityRows(rows.labels, rows.probability / 2, rows.truth, rows.weight, rows.items)
-    assert POINTS["imcp_area"](bare) == pytest.approx(POINTS["imcp_area"](rows), abs=1e-7)  # made to add up to 1
-
-
-def test_without_items_nothing_is_defined() -> None:
-    nothing = rows_of(np.empty((0, 3)), np.empty((0, 3)))
-    assert [point(nothing) for point in POINTS.values()] == [None] * len(POINTS)
-    assert certainty(nothing).ratio is None
+    assert point("imcp_area", bare) == pytest.approx(point("imcp_area", rows), abs=1e-7)  # made to add up to 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,27 +12,25 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from monitor.core.counts import ProbabilityRows, counts_from_rows
-from monitor.metrics.information import REGISTERED, entropy, mutual_information_of
+from monitor.metrics.information import entropy, mutual_information_of
 from monitor.metrics.row_sums import hard_confusion
 from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, as_plain_items, rows_of
-
-POINTS = {metric.name: partial(point, metric.name) for metric in REGISTERED}
 
 
 @settings(max_examples=60)
 @given(rows=any_rows(soft=True))
 def test_entropies_of_rows_are_those_of_scipy(rows: ProbabilityRows) -> None:
     of_items = [stats.entropy(score) for score in rows.probability]
-    assert POINTS["score_entropy"](rows) == pytest.approx(np.average(of_items, weights=rows.weight), abs=1e-12)
-    assert POINTS["class_entropy"](rows) == pytest.approx(stats.entropy(rows.weight @ rows.truth), abs=1e-12)
+    assert point("score_entropy", rows) == pytest.approx(np.average(of_items, weights=rows.weight), abs=1e-12)
+    assert point("class_entropy", rows) == pytest.approx(stats.entropy(rows.weight @ rows.truth), abs=1e-12)
 
 
 @settings(max_examples=60)
 @given(rows=any_rows(whole_weights=True))
 def test_mutual_information_of_classes_is_that_of_scikit_learn(rows: ProbabilityRows) -> None:
     expected = sk.mutual_info_score(None, None, contingency=hard_confusion(rows, 1)[0])
-    assert POINTS["class_mutual_information"](rows) == pytest.approx(expected, abs=1e-12)
+    assert point("class_mutual_information", rows) == pytest.approx(expected, abs=1e-12)
 
 
 @settings(max_examples=60)
@@ -51,13 +48,13 @@ def test_mutual_information_of_counts_is_that_of_the_repeated_rows(
         score_is="confidence_in_prediction" if confidence else "probability_of_label",
     )  # fmt: skip
     repeated = np.repeat(truth, weight), np.repeat(told, weight)
-    assert POINTS["mutual_information"](counts) == pytest.approx(sk.mutual_info_score(*repeated), abs=1e-12)
+    assert point("mutual_information", counts) == pytest.approx(sk.mutual_info_score(*repeated), abs=1e-12)
 
 
 def test_known_values_in_nats() -> None:
     even = rows_of([[0.5, 0.5], [1.0, 0.0]], [0, 1])
-    assert POINTS["score_entropy"](even) == pytest.approx(0.5 * math.log(2))
-    assert POINTS["class_entropy"](even) == pytest.approx(math.log(2))
+    assert point("score_entropy", even) == pytest.approx(0.5 * math.log(2))
+    assert point("class_entropy", even) == pytest.approx(math.log(2))
     assert entropy(np.array([[1.0, 1.0], [0.5, 1.5]])) == pytest.approx([math.log(2), stats.entropy([0.25, 0.75])])
     perfect = np.diag([5.0, 3.0])
     assert mutual_information_of(perfect) == pytest.approx(stats.entropy([5, 3]))
@@ -66,7 +63,7 @@ def test_known_values_in_nats() -> None:
 
 def test_scores_that_do_not_add_up_to_one_are_scaled_and_items_without_a_score_left_out() -> None:
     rows = rows_of([[0.2, 0.2, np.nan], [np.nan, np.nan, np.nan]], [0, 1])
-    assert POINTS["score_entropy"](rows) == pytest.approx(math.log(2))
+    assert point("score_entropy", rows) == pytest.approx(math.log(2))
 
 
 @settings(max_examples=60)
@@ -78,17 +75,10 @@ def test_the_log_loss_of_classes_is_that_of_scikit_learn_on_rows(rows: Probabili
     def loss(by: np.ndarray) -> float:
         return float(sk.log_loss(label, np.clip(score, 1e-15, 1), labels=classes, sample_weight=by))
 
-    assert POINTS["class_nll"](rows) == pytest.approx(loss(weight), rel=1e-6, abs=1e-9)
+    assert point("class_nll", rows) == pytest.approx(loss(weight), rel=1e-6, abs=1e-9)
     uncertain = weight * np.array([stats.entropy(q) for q in score])
-    weighted = POINTS["entropy_weighted_nll"](rows)
+    weighted = point("entropy_weighted_nll", rows)
     if uncertain.sum() == 0:
         assert weighted is None
     else:
         assert weighted == pytest.approx(loss(uncertain), rel=1e-6, abs=1e-9)
-
-
-def test_without_rows_nothing_is_defined() -> None:
-    nothing = rows_of(np.empty((0, 2)), np.empty((0, 2)))
-    assert POINTS["mutual_information"](counts_from_rows([], [])) is None
-    of_rows = ("score_entropy", "class_entropy", "class_mutual_information")
-    assert [POINTS[name](nothing) for name in of_rows] == [None, None, None]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from functools import partial
 
 import numpy as np
 import pytest
@@ -18,8 +17,6 @@ from monitor.metrics.multiclass import _placements, area_estimates, class_areas
 from monitor.metrics.row_sums import hard_confusion
 from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, as_plain_items, classifier, rows_of
-
-POINTS = {metric.name: partial(point, metric.name) for metric in multiclass.REGISTERED}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -46,7 +43,7 @@ def test_every_measure_of_the_confusion_matrix_is_that_of_scikit_learn(rows: Pro
     for kind in ("macro", "weighted"):
         for name, scorer in scorers.items():
             expected[f"{kind}_{name}"] = scorer(label, told, average=kind, sample_weight=weight, zero_division=np.nan)
-    found = {name: POINTS[name](rows) for name in expected}
+    found = {name: point(name, rows) for name in expected}
     if found["multiclass_mcc"] is None:  # one class alone was predicted: scikit-learn says 0
         assert expected.pop("multiclass_mcc") == 0
         found.pop("multiclass_mcc")
@@ -58,8 +55,8 @@ def test_every_measure_of_the_confusion_matrix_is_that_of_scikit_learn(rows: Pro
 def test_areas_against_the_rest_are_those_of_scikit_learn(rows: ProbabilityRows) -> None:
     label, score, weight = as_plain_items(rows)
     options = {"multi_class": "ovr", "sample_weight": weight, "labels": [0, 1, 2]}
-    assert POINTS["auc_ovr_macro"](rows) == pytest.approx(sk.roc_auc_score(label, score, average="macro", **options))
-    assert POINTS["auc_ovr_weighted"](rows) == pytest.approx(
+    assert point("auc_ovr_macro", rows) == pytest.approx(sk.roc_auc_score(label, score, average="macro", **options))
+    assert point("auc_ovr_weighted", rows) == pytest.approx(
         sk.roc_auc_score(label, score, average="weighted", **options)
     )
     for index, area in enumerate(class_areas(rows, _placements(rows)).rest):
@@ -72,7 +69,7 @@ def test_the_area_of_hand_and_till_is_that_of_scikit_learn_on_repeated_items(row
     # scikit-learn takes no weights here
     times = rows.weight.astype(int)
     label, score = np.repeat(rows.truth.argmax(axis=1), times), np.repeat(rows.probability, times, axis=0)
-    assert POINTS["auc_ovo"](rows) == pytest.approx(sk.roc_auc_score(label, score, multi_class="ovo", labels=[0, 1, 2]))
+    assert point("auc_ovo", rows) == pytest.approx(sk.roc_auc_score(label, score, multi_class="ovo", labels=[0, 1, 2]))
 
 
 def test_equal_scores_go_to_the_label_first_by_name_wherever_its_column_is() -> None:
@@ -89,18 +86,16 @@ def test_items_without_a_score_add_nothing_and_labels_not_scored_are_never_chose
 def test_a_class_without_items_is_left_out_of_averages_and_areas() -> None:
     rows = rows_of([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1]], [0, 1, 1, 1])
     two = rows_of([[0.7, 0.2], [0.3, 0.6], [0.6, 0.3], [0.2, 0.7]], [0, 1, 1, 1])
-    for name, value_of in POINTS.items():
-        assert value_of(rows) == pytest.approx(value_of(two)), name
+    for metric in multiclass.REGISTERED:
+        assert point(metric.name, rows) == pytest.approx(point(metric.name, two)), metric.name
 
 
 def test_what_is_not_defined_is_none() -> None:
     one_class = rows_of([[0.7, 0.3], [0.6, 0.4]], [0, 0])
-    assert [POINTS[name](one_class) for name in multiclass.AREAS] == [None] * 3
-    assert POINTS["kappa"](one_class) is None
-    assert POINTS["top1_accuracy"](one_class) == 1.0
+    assert [point(name, one_class) for name in multiclass.AREAS] == [None] * 3
+    assert point("kappa", one_class) is None
+    assert point("top1_accuracy", one_class) == 1.0
     assert area_estimates(one_class) == {}
-    nothing = rows_of(np.empty((0, 2)), np.empty((0, 2)))
-    assert [point(nothing) for point in POINTS.values()] == [None] * len(POINTS)
 
 
 def test_the_error_of_two_classes_areas_is_delong_s_but_for_the_unseen_items() -> None:
@@ -127,7 +122,7 @@ def test_heavier_weights_of_an_item_move_the_areas_as_its_influence_says(rows: P
     heavier[chosen] += step * heavier[chosen]
     moved = ProbabilityRows(rows.labels, rows.probability, rows.truth, heavier, rows.items)
     for name, influence in (("auc_ovo", one), ("auc_ovr_macro", macro), ("auc_ovr_weighted", weighted)):
-        slope = (POINTS[name](moved) - POINTS[name](rows)) / step
+        slope = (point(name, moved) - point(name, rows)) / step
         assert influence[chosen] / stretch[chosen] == pytest.approx(slope, abs=1e-5)
 
 

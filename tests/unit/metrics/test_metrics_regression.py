@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,10 +12,8 @@ from scipy import stats
 from sklearn import metrics as sk
 
 from monitor.core.counts import RegressionRows
-from monitor.metrics.regression import LEVELS, REGISTERED
+from monitor.metrics.regression import LEVELS
 from tests.fakes.points import point
-
-POINTS = {metric.name: partial(point, metric.name) for metric in REGISTERED}
 
 NUMBERS = st.floats(-1e4, 1e4, allow_nan=False).map(lambda value: round(value, 3))
 ITEMS = st.tuples(NUMBERS, NUMBERS, st.sampled_from([0.1, 1.0, 250.0]), st.sampled_from([0.2, 1.0, 5.0]))
@@ -34,36 +31,32 @@ def test_every_metric_is_that_of_scikit_learn_and_scipy(items: list[tuple[float,
     predicted, actual, deviation, weight = (np.array(column) for column in zip(*items, strict=True))
     rows = numbers(predicted, actual, deviation, weight)
     options = {"sample_weight": weight}
-    assert POINTS["mse"](rows) == pytest.approx(sk.mean_squared_error(actual, predicted, **options), rel=1e-9)
-    assert POINTS["rmse"](rows) == pytest.approx(sk.root_mean_squared_error(actual, predicted, **options), rel=1e-9)
-    assert POINTS["mae"](rows) == pytest.approx(sk.mean_absolute_error(actual, predicted, **options), rel=1e-9)
+    assert point("mse", rows) == pytest.approx(sk.mean_squared_error(actual, predicted, **options), rel=1e-9)
+    assert point("rmse", rows) == pytest.approx(sk.root_mean_squared_error(actual, predicted, **options), rel=1e-9)
+    assert point("mae", rows) == pytest.approx(sk.mean_absolute_error(actual, predicted, **options), rel=1e-9)
     loss = -stats.norm.logpdf(actual, predicted, deviation)
-    assert POINTS["normal_nll"](rows) == pytest.approx(np.average(loss, weights=weight), rel=1e-9)
+    assert point("normal_nll", rows) == pytest.approx(np.average(loss, weights=weight), rel=1e-9)
     low, high = stats.norm.interval(0.95, predicted, deviation)
-    assert POINTS["interval_coverage"](rows) == pytest.approx(
+    assert point("interval_coverage", rows) == pytest.approx(
         np.average((low <= actual) & (actual <= high), weights=weight)
     )
     if np.ptp(actual) > 1:
-        assert POINTS["r_squared"](rows) == pytest.approx(sk.r2_score(actual, predicted, **options), rel=1e-6)
+        assert point("r_squared", rows) == pytest.approx(sk.r2_score(actual, predicted, **options), rel=1e-6)
 
 
 def test_r_squared_of_large_numbers_close_together_keeps_its_digits() -> None:
     rng = np.random.default_rng(1)
     actual = 1e9 + rng.normal(size=500)
     predicted = actual + rng.normal(size=500) / 2
-    assert POINTS["r_squared"](numbers(predicted, actual, np.ones(500))) == pytest.approx(
+    assert point("r_squared", numbers(predicted, actual, np.ones(500))) == pytest.approx(
         sk.r2_score(actual, predicted), rel=1e-6
     )
 
 
 def test_r_squared_is_not_defined_where_all_actual_numbers_are_the_same() -> None:
     rows = numbers([1.0, 2.0], [3.1, 3.1], [1.0, 1.0])
-    assert POINTS["r_squared"](rows) is None
-    assert POINTS["mae"](rows) == pytest.approx(1.6)
-
-
-def test_without_items_nothing_is_defined() -> None:
-    assert [point(metric.name, numbers([], [], [])) for metric in REGISTERED] == [None] * len(REGISTERED)
+    assert point("r_squared", rows) is None
+    assert point("mae", rows) == pytest.approx(1.6)
 
 
 def test_honest_deviations_cover_95_percent_and_beat_dishonest_ones_in_the_loss() -> None:
@@ -71,11 +64,11 @@ def test_honest_deviations_cover_95_percent_and_beat_dishonest_ones_in_the_loss(
     predicted, deviation = rng.normal(10, 5, 20_000), rng.uniform(0.5, 3, 20_000)
     actual = rng.normal(predicted, deviation)
     honest = numbers(predicted, actual, deviation)
-    assert POINTS["interval_coverage"](honest) == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / 20_000))
+    assert point("interval_coverage", honest) == pytest.approx(0.95, abs=4 * math.sqrt(0.95 * 0.05 / 20_000))
     for factor, covers in ((0.5, stats.chi(1).cdf(0.98)), (2.0, stats.chi(1).cdf(3.92))):
         other = numbers(predicted, actual, factor * deviation)
-        assert POINTS["interval_coverage"](other) == pytest.approx(covers, abs=0.015)
-        assert POINTS["normal_nll"](other) > POINTS["normal_nll"](honest)
+        assert point("interval_coverage", other) == pytest.approx(covers, abs=0.015)
+        assert point("normal_nll", other) > point("normal_nll", honest)
 
 
 def test_the_quantile_of_the_central_interval_is_the_one_of_scipy() -> None:
@@ -95,7 +88,7 @@ def test_coverage_of_other_levels_is_the_share_within_scipy_s_interval(
     for level in LEVELS:
         low, high = stats.norm.interval(level / 100, predicted, deviation)
         expected = np.average((low <= actual) & (actual <= high), weights=weight)
-        found = POINTS[f"interval_coverage_{level}"](numbers(predicted, actual, deviation, weight))
+        found = point(f"interval_coverage_{level}", numbers(predicted, actual, deviation, weight))
         assert found == pytest.approx(expected)
 
 

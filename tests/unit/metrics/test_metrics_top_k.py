@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 
 import numpy as np
 import pytest
@@ -18,17 +17,15 @@ from monitor.metrics.top_k import REGISTERED
 from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, classifier, ranked_counts, rows_of, within_rank
 
-POINTS = {metric.name: partial(point, metric.name) for metric in REGISTERED}
-
 
 def test_calibrated_labels_can_have_a_miscalibrated_top() -> None:
     rows = rows_of([[0.7, 0.9], [0.7, 0.4]], np.array([[0.8, 0.9], [0.6, 0.4]]))
     for label in range(2):
         marginal = counts_from_rows(rows.probability[:, label], rows.truth[:, label])
         assert equal_width_ece(marginal) == pytest.approx(0.0, abs=1e-12)
-    assert POINTS["ece_at_1"](ranked_counts(rows, 1)) == pytest.approx(0.05)
-    assert POINTS["ace_at_1"](ranked_counts(rows, 1)) == pytest.approx(0.05)
-    assert POINTS["precision_at_1"](ranked_counts(rows, 1)) == pytest.approx(0.75)
+    assert point("ece_at_1", ranked_counts(rows, 1)) == pytest.approx(0.05)
+    assert point("ace_at_1", ranked_counts(rows, 1)) == pytest.approx(0.05)
+    assert point("precision_at_1", ranked_counts(rows, 1)) == pytest.approx(0.75)
 
 
 @given(rows=any_rows(soft=True), k=st.integers(1, 4), missing=st.integers(0, 2**30))
@@ -54,11 +51,11 @@ def test_losses_and_precision_are_those_of_the_ranked_rows(rows: ProbabilityRows
     truth, twice = np.repeat([1, 0], len(score)), np.tile(score, 2)
     both = np.concatenate((weight * share, weight * (1 - share)))
     counts = ranked_counts(rows, k)
-    assert POINTS[f"precision_at_{k}"](counts) == pytest.approx(np.average(share, weights=weight))
-    assert POINTS[f"brier_at_{k}"](counts) == pytest.approx(sk.brier_score_loss(truth, twice, sample_weight=both))
+    assert point(f"precision_at_{k}", counts) == pytest.approx(np.average(share, weights=weight))
+    assert point(f"brier_at_{k}", counts) == pytest.approx(sk.brier_score_loss(truth, twice, sample_weight=both))
     clear = (score > 0.001) & (score < 0.999)  # scikit-learn clips, the formula adds eps
     if clear.all():
-        assert POINTS[f"nll_at_{k}"](counts) == pytest.approx(
+        assert point(f"nll_at_{k}", counts) == pytest.approx(
             sk.log_loss(truth, twice, sample_weight=both, labels=[0, 1])
         )
 
@@ -75,11 +72,10 @@ def test_binned_errors_at_k_are_those_of_a_loop_over_bins(k: int) -> None:
     for low, high in itertools.pairwise(edges):
         held = (score > low + 1e-9) & (score <= high + 1e-9)
         total += abs((truth - score)[held].sum())
-    assert POINTS[f"ece_at_{k}"](ranked_counts(rows, k)) == pytest.approx(total / len(score), abs=1e-9)
+    assert point(f"ece_at_{k}", ranked_counts(rows, k)) == pytest.approx(total / len(score), abs=1e-9)
 
 
-def test_each_metric_names_its_rank_and_is_none_without_rows() -> None:
+def test_each_metric_names_its_rank() -> None:
     assert {metric.name: metric.rank for metric in REGISTERED} == {
         f"{kind}_at_{k}": k for k in (1, 3, 5) for kind in ("ece", "ace", "brier", "nll", "precision", "ndcg")
     } | {"hamming_loss": None, "subset_loss": None}
-    assert [point(counts_from_rows([], [])) for point in POINTS.values()] == [None] * 20

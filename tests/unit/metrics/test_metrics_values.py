@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from sklearn import metrics as sk
 
-from monitor.core.counts import CELLS, BinCounts, bin_counts, counts_from_rows, equal_width_edges
+from monitor.core.counts import RegressionRows, bin_counts, counts_from_rows, equal_width_edges
 from monitor.metrics.calibration import brier, ece, nll
 from monitor.metrics.registry import CONTRACT, METRICS
+from tests.fakes.one_table import table
 from tests.fakes.points import mce, overconfidence, point, pr_auc, roc_auc
+from tests.fakes.whole_rows import rows_of
 
 UNBINNED = [name for name in CONTRACT if METRICS[name].needs != "bins"]
-OF_COUNTS = [metric for metric in METRICS.values() if metric.needs in ("counts", "bins")]
 
 
 def discrete_rows(seed: int, n: int = 400) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -94,12 +95,16 @@ def test_the_log_loss_of_a_certain_error_is_that_of_the_documented_epsilon() -> 
     assert nll(counts_from_rows([1.0, 0.0], [1, 0])) == 0.0
 
 
+EMPTY = counts_from_rows([], [])
+NOTHING = dict.fromkeys(("counts", "ranked", "items", "ranked_items"), EMPTY) | {
+    "bins": table([0], [0], [0]), "rows": rows_of(np.empty((0, 2)), np.empty((0, 2))),
+    "regression": RegressionRows(*np.empty((4, 0)), 0),
+}  # fmt: skip
+
+
 def test_without_rows_every_metric_is_none() -> None:
-    empty = counts_from_rows([], [])
-    none = np.zeros(1)
-    bins = BinCounts(np.array([CELLS]), none.astype(np.int64), none, none, none, none)
-    found = {m.name: point(m.name, bins if m.needs == "bins" else empty) for m in OF_COUNTS}
-    assert found == dict.fromkeys(m.name for m in OF_COUNTS)
+    of = [metric for metric in METRICS.values() if metric.needs in NOTHING]
+    assert {m.name: point(m.name, NOTHING[m.needs]) for m in of} == dict.fromkeys(m.name for m in of)
 
 
 @pytest.mark.parametrize(
