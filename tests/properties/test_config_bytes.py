@@ -48,10 +48,10 @@ def loads(folder: Path, content: bytes) -> bool:
 
 @settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300))
-def test_random_bytes_are_refused_by_their_problem(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
+def test_random_bytes_are_refused_by_their_problem(tmp_path_factory: pytest.TempPathFactory, content: bytes):
     assert not loads(tmp_path_factory.getbasetemp(), content)
 
 
-def test_files_that_are_damaged_load_or_are_refused_by_their_problems(tmp_path: Path) -> None:
+def test_files_that_are_damaged_load_or_are_refused_by_their_problems(tmp_path: Path):
     loaded = sum(loads(tmp_path, changed(seed)) for seed in range(300))
     assert 0 < loaded < 300

@@ -45,7 +45,7 @@ def naive(rows: Rows) -> float:
 
 
 @given(ROWS)
-def test_it_is_the_definition_row_by_row(rows: Rows) -> None:
+def test_it_is_the_definition_row_by_row(rows: Rows):
     squares = sum(weight**2 for *_, weight in rows)
     clusters = defaultdict(float)
     for *_, cluster, weight in rows:
@@ -56,27 +56,27 @@ def test_it_is_the_definition_row_by_row(rows: Rows) -> None:
 
 
 @given(ROWS, st.randoms(use_true_random=False))
-def test_the_order_of_rows_and_the_names_of_clusters_do_not_matter(rows: Rows, random: object) -> None:
+def test_the_order_of_rows_and_the_names_of_clusters_do_not_matter(rows: Rows, random: object):
     shuffled = [(score, outcome, 1000 - 7 * cluster, weight) for score, outcome, cluster, weight in rows]
     random.shuffle(shuffled)  # type: ignore[attr-defined]
     assert effect(shuffled) == pytest.approx(effect(rows), rel=1e-9)
 
 
 @given(ROWS, st.integers(1, 7))
-def test_a_cluster_of_k_copies_of_every_row_has_the_effect_k(rows: Rows, copies: int) -> None:
+def test_a_cluster_of_k_copies_of_every_row_has_the_effect_k(rows: Rows, copies: int):
     own = [(score, outcome, index, 1.0) for index, (score, outcome, *_) in enumerate(rows)]
     assert effect(own) == pytest.approx(1.0)
     assert effect(own * copies) == pytest.approx(copies, rel=1e-9)
 
 
 @given(ROWS, st.sampled_from([0.01, 4.0, 1e4]))
-def test_the_scale_of_weights_does_not_matter(rows: Rows, scale: float) -> None:
+def test_the_scale_of_weights_does_not_matter(rows: Rows, scale: float):
     scaled = [(score, outcome, cluster, weight * scale) for score, outcome, cluster, weight in rows]
     assert effect(scaled) == pytest.approx(effect(rows), rel=1e-6)
 
 
 @given(ROWS)
-def test_it_is_at_least_one_and_leaves_at_least_one_effective_row(rows: Rows) -> None:
+def test_it_is_at_least_one_and_leaves_at_least_one_effective_row(rows: Rows):
     weight = np.array([row[3] for row in rows])
     found = effect(rows)
     assert found >= 1.0
@@ -85,7 +85,7 @@ def test_it_is_at_least_one_and_leaves_at_least_one_effective_row(rows: Rows) ->
 
 
 @given(ROWS, st.lists(st.integers(0, 3), min_size=120, max_size=120))
-def test_where_clusters_hold_whole_items_two_ways_are_one(rows: Rows, part: list[int]) -> None:
+def test_where_clusters_hold_whole_items_two_ways_are_one(rows: Rows, part: list[int]):
     score, outcome, cluster, weight = (np.array(column) for column in zip(*rows, strict=True))
     item = cluster * 10 + np.array(part[: len(rows)])  # an item lies in one cluster
     of = [sums_of_rows(score, outcome, key, weight) for key in (item, cluster, np.column_stack([item, cluster]))]
@@ -95,7 +95,7 @@ def test_where_clusters_hold_whole_items_two_ways_are_one(rows: Rows, part: list
 
 
 @given(ROWS, st.lists(st.integers(0, 40), min_size=120, max_size=120))
-def test_two_ways_never_give_a_smaller_design_effect_than_one(rows: Rows, item: list[int]) -> None:
+def test_two_ways_never_give_a_smaller_design_effect_than_one(rows: Rows, item: list[int]):
     score, outcome, cluster, weight = (np.array(column) for column in zip(*rows, strict=True))
     first = np.array(item[: len(rows)])
     of = [sums_of_rows(score, outcome, key, weight) for key in (first, cluster, np.column_stack([first, cluster]))]

@@ -42,7 +42,7 @@ def boards(draw: st.DrawFn) -> SwitchSnapshot:
 @settings(max_examples=400)
 def test_the_quick_answer_is_the_decision_also_of_a_board_that_went_over_the_wire(
     board: SwitchSnapshot, source: str, label: str, score: Any, passed: float
-) -> None:
+):
     held, at = hold(board, began=500.0, ttl_s=30.0), 500.0 + passed
     found = held.answer(source, label, score, at)
     assert found == decide(board, source, label, score, held.time(at))
@@ -72,7 +72,7 @@ def assert_everything_is_for_it(board: SwitchSnapshot, source: str, label: str, 
 @settings(max_examples=100)
 def test_time_never_goes_back_whatever_the_clock_of_the_boards_does(
     board: SwitchSnapshot, readings: list[tuple[float, int | None]]
-) -> None:
+):
     """Readings after some seconds each: a board whose clock is off by so much, or None, nothing new."""
     at, held = 500.0, hold(board, began=500.0, ttl_s=30.0)
     for pause, off in readings:

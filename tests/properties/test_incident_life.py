@@ -107,7 +107,7 @@ def play(history: History, entry: tuple[str, str, int]) -> None:
 @given(Story)
 def test_any_story_keeps_versions_gapless_one_incident_open_and_each_window_counted_once(
     story: list[tuple[str, str, int]],
-) -> None:
+):
     history = History()
     for entry in story:
         play(history, entry)
@@ -124,7 +124,7 @@ def test_any_story_keeps_versions_gapless_one_incident_open_and_each_window_coun
 @given(Story)
 def test_whatever_happened_one_good_window_or_five_silent_ones_end_it_and_a_silence_is_over_in_time(
     story: list[tuple[str, str, int]],
-) -> None:
+):
     for last in (["fine"], ["cannot_tell"] * 5):
         history = History()
         for entry in story:

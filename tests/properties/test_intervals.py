@@ -57,13 +57,13 @@ def assert_sound(interval: Interval) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(bins=tables(), form=st.sampled_from(FORMS))
-def test_an_ece_interval_is_ordered_and_its_upper_limit_is_never_zero(bins: BinCounts, form: Form) -> None:
+def test_an_ece_interval_is_ordered_and_its_upper_limit_is_never_zero(bins: BinCounts, form: Form):
     assert_sound(ece_intervals([bins], [np.random.default_rng(0)], form=form, resamples=200)[0])
 
 
 @settings(max_examples=60, deadline=None)
 @given(bins=tables())
-def test_an_mce_interval_is_ordered_and_holds_the_largest_gap_of_the_merged_bins(bins: BinCounts) -> None:
+def test_an_mce_interval_is_ordered_and_holds_the_largest_gap_of_the_merged_bins(bins: BinCounts):
     found = mce_interval(bins)
     assert_sound(found.interval)
     assert found.interval.low - 1e-9 <= abs(found.worst_gap) <= found.interval.high + 1e-9
@@ -73,7 +73,7 @@ def test_an_mce_interval_is_ordered_and_holds_the_largest_gap_of_the_merged_bins
 
 @settings(max_examples=60, deadline=None)
 @given(one=tables(), other=samples())
-def test_merging_loses_no_row_and_leaves_no_thin_bin(one: BinCounts, other: Counts) -> None:
+def test_merging_loses_no_row_and_leaves_no_thin_bin(one: BinCounts, other: Counts):
     two = bin_counts(other, one.upper.tolist())
     merged = merge_thin([one, two])
     for before, after in zip((one, two), merged, strict=True):
@@ -84,9 +84,7 @@ def test_merging_loses_no_row_and_leaves_no_thin_bin(one: BinCounts, other: Coun
 
 @settings(max_examples=60, deadline=None)
 @given(bins=tables(), threshold=st.floats(0, 1))
-def test_blocked_ranges_are_disjoint_and_only_where_the_whole_is_significantly_above(
-    bins: BinCounts, threshold: float
-) -> None:
+def test_blocked_ranges_are_disjoint_and_only_where_the_whole_is_significantly_above(bins: BinCounts, threshold: float):
     ranges = breaching_bins(bins, threshold, 0.95)
     low = mce_interval(bins).interval.low
     assert bool(ranges) == (low > threshold)
@@ -97,7 +95,7 @@ def test_blocked_ranges_are_disjoint_and_only_where_the_whole_is_significantly_a
 @given(window=samples(), baseline=samples(), threshold=st.floats(0, 1))
 def test_every_test_gives_a_probability_and_every_detectable_a_distance(
     window: Counts, baseline: Counts, threshold: float
-) -> None:
+):
     aligned = align(window, baseline, equal_frequency_edges(baseline, 15), 15)
     now = bin_counts(window, equal_frequency_edges(baseline, 15))
     then = bin_counts(baseline, equal_frequency_edges(baseline, 15))

@@ -64,21 +64,21 @@ def every_number_is_sound(name: str, counts: Counts) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_degenerate_sample_has_an_interval_in_order_and_in_range_or_none(case: str) -> None:
+def test_a_degenerate_sample_has_an_interval_in_order_and_in_range_or_none(case: str):
     for name in NAMES:
         every_number_is_sound(name, CASES[case])
         assert case not in UNDEFINED or interval(name, CASES[case], 0.95).value is None, name
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_sample_is_no_evidence_that_it_has_itself_risen(name: str) -> None:
+def test_a_sample_is_no_evidence_that_it_has_itself_risen(name: str):
     for case, counts in CASES.items():
         p = increase_test(name, counts, counts, 0.95).p_value
         assert p is None or p > 0.2, case
 
 
 @pytest.mark.parametrize("case", [case for case, counts in CASES.items() if 0 < counts.effective_rows <= 1])
-def test_one_row_or_less_is_never_strong_evidence(case: str) -> None:
+def test_one_row_or_less_is_never_strong_evidence(case: str):
     counts = CASES[case]
     for name, threshold, side in itertools.product(NAMES, (0.05, 0.2, 0.5, 0.8), ("above", "below")):
         if name == "overconfidence" and threshold >= counts.ws.sum() / counts.w.sum():

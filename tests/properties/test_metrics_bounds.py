@@ -43,7 +43,7 @@ def counts_of_any_rows(draw: st.DrawFn) -> Counts:
 
 
 @given(counts=counts_of_any_rows())
-def test_every_value_is_none_or_within_the_range_of_its_metric(counts: Counts) -> None:
+def test_every_value_is_none_or_within_the_range_of_its_metric(counts: Counts):
     bins = bin_counts(counts, equal_frequency_edges(counts, 5))
     for name, metric in METRICS.items():
         if metric.needs in ("counts", "bins"):
@@ -54,7 +54,7 @@ def test_every_value_is_none_or_within_the_range_of_its_metric(counts: Counts) -
 
 
 @given(counts=counts_of_any_rows(), confidence=st.sampled_from([0.6, 0.95, 0.999]))
-def test_every_interval_holds_its_value_and_stays_in_range(counts: Counts, confidence: float) -> None:
+def test_every_interval_holds_its_value_and_stays_in_range(counts: Counts, confidence: float):
     for name in NAMES:
         found = interval(name, counts, confidence)
         assert found.value == found.plug_in
@@ -68,9 +68,7 @@ def test_every_interval_holds_its_value_and_stays_in_range(counts: Counts, confi
 
 
 @given(counts=counts_of_any_rows(), threshold=st.floats(-0.2, 1.2), rate=st.sampled_from([0.05, 0.0005]))
-def test_p_values_are_probabilities_and_distances_are_not_negative(
-    counts: Counts, threshold: float, rate: float
-) -> None:
+def test_p_values_are_probabilities_and_distances_are_not_negative(counts: Counts, threshold: float, rate: float):
     for name in NAMES:
         for side in ("above", "below"):
             p = level_p(name, counts, threshold, side)
@@ -81,7 +79,7 @@ def test_p_values_are_probabilities_and_distances_are_not_negative(
 
 
 @given(window=counts_of_any_rows(), baseline=counts_of_any_rows())
-def test_an_increase_has_numbers_where_both_windows_define_the_metric(window: Counts, baseline: Counts) -> None:
+def test_an_increase_has_numbers_where_both_windows_define_the_metric(window: Counts, baseline: Counts):
     baseline = replace(baseline, score_is=window.score_is)
     for name in NAMES:
         found = increase_test(name, window, baseline, 0.95)
@@ -95,7 +93,7 @@ def test_an_increase_has_numbers_where_both_windows_define_the_metric(window: Co
 
 
 @given(counts=counts_of_any_rows(), factor=st.sampled_from([0.01, 3.0, 1e4]))
-def test_the_unit_of_the_weights_does_not_matter(counts: Counts, factor: float) -> None:
+def test_the_unit_of_the_weights_does_not_matter(counts: Counts, factor: float):
     scaled = {name: getattr(counts, name) * factor for name in ("w", "ws", "wy", "wsy", "ws2", "wy2")}
     other = replace(counts, **scaled, w2=counts.w2 * factor**2)
     for name in NAMES:
@@ -107,7 +105,7 @@ def test_the_unit_of_the_weights_does_not_matter(counts: Counts, factor: float) 
 
 @settings(max_examples=50)
 @given(counts=counts_of_any_rows())
-def test_the_evidence_against_a_higher_threshold_is_never_weaker(counts: Counts) -> None:
+def test_the_evidence_against_a_higher_threshold_is_never_weaker(counts: Counts):
     thresholds = np.linspace(0.05, 0.95, 10)
     for name in ("accuracy", "overconfidence", "false_negative_rate", "roc_auc", "pr_auc", "brier"):
         p_values = [level_p(name, counts, float(threshold), "below") for threshold in thresholds]

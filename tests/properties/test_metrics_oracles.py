@@ -82,7 +82,7 @@ def same(found: float | None, expected: float | None, within: float = 1e-9) -> N
 
 @given(table=tables())
 @settings(deadline=None, max_examples=50)
-def test_decisions_agree_with_scikit_learn(table: Table) -> None:
+def test_decisions_agree_with_scikit_learn(table: Table):
     _, y, w, predicted = doubled(table)
     (tn, fp), (fn, tp) = sk.confusion_matrix(y, predicted, sample_weight=w, labels=[0, 1])
     counts = counted(table)
@@ -109,7 +109,7 @@ def test_decisions_agree_with_scikit_learn(table: Table) -> None:
 
 
 @given(table=tables())
-def test_confidence_in_the_prediction_gives_the_same_decisions_and_costs_as_the_truth(table: Table) -> None:
+def test_confidence_in_the_prediction_gives_the_same_decisions_and_costs_as_the_truth(table: Table):
     score, outcome, weight, predicted = table
     truth = counted(table)
     confidence = counted(
@@ -124,7 +124,7 @@ def test_confidence_in_the_prediction_gives_the_same_decisions_and_costs_as_the_
 
 
 @given(table=tables())
-def test_shares_of_rows_have_the_value_of_their_metric_and_no_more_rows_than_there_are(table: Table) -> None:
+def test_shares_of_rows_have_the_value_of_their_metric_and_no_more_rows_than_there_are(table: Table):
     counts = counted(table, automate_at=0.7)
     for name, share_of in SHARES.items():
         share = share_of(counts)
@@ -133,7 +133,7 @@ def test_shares_of_rows_have_the_value_of_their_metric_and_no_more_rows_than_the
 
 
 @given(table=tables())
-def test_the_areas_under_the_curves_are_those_of_scikit_learn(table: Table) -> None:
+def test_the_areas_under_the_curves_are_those_of_scikit_learn(table: Table):
     s, y, w, _ = doubled(table)
     counts = counted(table)
     of_roc = sk.roc_auc_score(y, s, sample_weight=w) if y.min() < y.max() else None
@@ -143,7 +143,7 @@ def test_the_areas_under_the_curves_are_those_of_scikit_learn(table: Table) -> N
 
 
 @given(table=tables())
-def test_cohens_d_and_the_point_biserial_correlation_follow_from_the_moments_of_the_rows(table: Table) -> None:
+def test_cohens_d_and_the_point_biserial_correlation_follow_from_the_moments_of_the_rows(table: Table):
     s, y, w, _ = doubled(table)
     counts = counted(table)
     if y.min() == y.max() or s.min() == s.max():
@@ -160,7 +160,7 @@ def test_cohens_d_and_the_point_biserial_correlation_follow_from_the_moments_of_
 
 
 @pytest.mark.parametrize("near", [1e-5, 1e-4, 1e-3])
-def test_scores_crowded_within_a_few_cells_have_the_separation_and_the_correlation_of_their_rows(near: float) -> None:
+def test_scores_crowded_within_a_few_cells_have_the_separation_and_the_correlation_of_their_rows(near: float):
     rng = np.random.default_rng(3)
     y = (rng.random(2000) < 0.7).astype(float)
     below = rng.random(2000) - 0.3 * rng.random(2000) * y
@@ -193,7 +193,7 @@ def brier_parts(counts: Counts, edges: Sequence[int]) -> tuple[float, float, flo
 
 
 @given(table=tables(), bins=st.integers(1, 12))
-def test_the_parts_of_the_brier_score_add_up_to_it(table: Table, bins: int) -> None:
+def test_the_parts_of_the_brier_score_add_up_to_it(table: Table, bins: int):
     counts = counted(table)
     for edges in (equal_frequency_edges(counts, bins), equal_width_edges(bins), tuple(range(1, CELLS + 1))):
         reliability, resolution, uncertainty, within = brier_parts(counts, edges)
@@ -207,7 +207,7 @@ def test_the_parts_of_the_brier_score_add_up_to_it(table: Table, bins: int) -> N
 
 
 @given(table=tables(), weight=st.sampled_from([1.0, 5.0, 0.2]))
-def test_the_class_weighted_log_loss_is_scikit_learn_s_with_class_weights(table: Table, weight: float) -> None:
+def test_the_class_weighted_log_loss_is_scikit_learn_s_with_class_weights(table: Table, weight: float):
     s, y, w, _ = doubled(table)
     eps = calibration.EPSILON
     losses = -np.where(y == 1, np.log(s + eps), np.log(1 - s + eps))  # scikit-learn's epsilon is another one
@@ -222,9 +222,7 @@ COSTS = st.builds(Costs, *(st.sampled_from([0.0, 1.0, 5.0, 2.5]) for _ in range(
 
 
 @given(table=tables(), costs=COSTS)
-def test_costs_are_those_of_a_plain_loop_and_no_threshold_is_cheaper_than_the_cheapest(
-    table: Table, costs: Costs
-) -> None:
+def test_costs_are_those_of_a_plain_loop_and_no_threshold_is_cheaper_than_the_cheapest(table: Table, costs: Costs):
     s, y, w, predicted = doubled(table)
     counts = counted(table)
 
@@ -245,7 +243,7 @@ def test_costs_are_those_of_a_plain_loop_and_no_threshold_is_cheaper_than_the_ch
 @given(table=tables(), costs=COSTS)
 def test_the_expected_misclassification_cost_is_the_mean_over_rows_of_scores_times_the_costs_of_their_truth(
     table: Table, costs: Costs
-) -> None:
+):
     score, outcome, weight, _ = table
     matrix = np.array([[costs.true_negative, costs.false_positive], [costs.false_negative, costs.true_positive]])
     probability, truth = np.column_stack([1 - score, score]), np.column_stack([1 - outcome, outcome])
@@ -257,7 +255,7 @@ def test_the_expected_misclassification_cost_is_the_mean_over_rows_of_scores_tim
 @given(table=tables())
 def test_the_expected_misclassification_cost_of_confidences_is_that_of_the_probabilities_they_stand_for(
     table: Table,
-) -> None:
+):
     score, outcome, weight, predicted = table
     # what was not predicted has the confidence in "not", and is right where the label is not true
     confidence, right = np.where(predicted, score, 1 - score), np.where(predicted, outcome, 1 - outcome)
@@ -268,7 +266,7 @@ def test_the_expected_misclassification_cost_of_confidences_is_that_of_the_proba
 
 @given(table=tables())
 @settings(deadline=None, max_examples=50)
-def test_the_area_under_risk_over_coverage_is_its_integral_and_that_of_the_oracle_is_the_least(table: Table) -> None:
+def test_the_area_under_risk_over_coverage_is_its_integral_and_that_of_the_oracle_is_the_least(table: Table):
     score, outcome, weight, predicted = table
     counts = counted(table)
     curve = risk_coverage(counts)
@@ -294,7 +292,7 @@ def test_the_area_under_risk_over_coverage_is_its_integral_and_that_of_the_oracl
 
 
 @given(table=tables())
-def test_the_automated_part_agrees_with_a_plain_loop_over_the_rows(table: Table) -> None:
+def test_the_automated_part_agrees_with_a_plain_loop_over_the_rows(table: Table):
     score, outcome, weight, predicted = table
     counts = counted(table, automate_at=0.7)
     acted = predicted & (score >= 0.7)
@@ -308,7 +306,7 @@ def test_the_automated_part_agrees_with_a_plain_loop_over_the_rows(table: Table)
 
 
 @given(table=tables(), seed=st.integers(0, 99))
-def test_many_draws_at_once_give_what_each_gives_alone(table: Table, seed: int) -> None:
+def test_many_draws_at_once_give_what_each_gives_alone(table: Table, seed: int):
     counts = counted(table, automate_at=0.7)
     bins = bin_counts(counts, equal_width_edges(5))
     for name, core in ON_GROUPS.items():

@@ -10,7 +10,7 @@ from tests.properties.odd_data import DEFECTS, ENGINES, SHAPES, outcome_of, outc
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("defect", DEFECTS)
-def test_every_row_is_counted_or_said(shape: str, engine: str, defect: str) -> None:
+def test_every_row_is_counted_or_said(shape: str, engine: str, defect: str):
     outcome = outcome_of(shape, engine, defect, seed=2026)
     assert outcome.refused == ""
     assert outcome.counted > 0
@@ -24,7 +24,7 @@ def test_every_row_is_counted_or_said(shape: str, engine: str, defect: str) -> N
         ("wide", "parquet", "numbers"),
     ],
 )  # fmt: skip
-def test_what_init_writes_or_asks_for_loses_no_row_either(shape: str, engine: str, defect: str) -> None:
+def test_what_init_writes_or_asks_for_loses_no_row_either(shape: str, engine: str, defect: str):
     outcome = outcome_of_commands(shape, engine, defect, seed=20)
     assert outcome.failed == ""
     assert outcome.counted > 0

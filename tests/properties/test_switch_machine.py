@@ -627,12 +627,12 @@ TestDryRunMachine = DryRunMachine.TestCase
 
 
 @given(ranges, cells)
-def test_merging_blocks_the_same_scores(parts: list[tuple[float, float]], score: float) -> None:
+def test_merging_blocks_the_same_scores(parts: list[tuple[float, float]], score: float):
     assert is_blocked(score, merged(parts)) == any(low <= score <= high for low, high in parts)
 
 
 @given(ranges, st.randoms())
-def test_merged_ranges_are_sorted_apart_and_do_not_depend_on_the_order(parts, random) -> None:
+def test_merged_ranges_are_sorted_apart_and_do_not_depend_on_the_order(parts, random):
     found = merged(parts)
     assert all(one[1] < two[0] for one, two in itertools.pairwise(found))
     random.shuffle(parts)
@@ -640,9 +640,7 @@ def test_merged_ranges_are_sorted_apart_and_do_not_depend_on_the_order(parts, ra
 
 
 @given(st.lists(st.sampled_from(["ok", "breach", "not_evaluated"]), min_size=1, max_size=12), st.integers(1, 3))
-def test_it_comes_back_exactly_after_so_many_good_weeks_without_a_breach_between(
-    weeks: list[Outcome], needed: int
-) -> None:
+def test_it_comes_back_exactly_after_so_many_good_weeks_without_a_breach_between(weeks: list[Outcome], needed: int):
     """Against a plain count: not evaluated neither counts nor breaks a row; a breach starts it again."""
     automation = AutomationConfig(when_not_evaluated="keep", re_enable=ReEnableAfter(after=needed))
     state = replace(

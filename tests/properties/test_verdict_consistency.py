@@ -110,7 +110,7 @@ def sought(rule: Rule, verdict: Verdict) -> float | None:
     return verdict.change if rule.condition == "increase" else verdict.value
 
 
-def test_a_breach_is_beyond_its_threshold_and_significant_in_its_family(judgements: list[Judgement]) -> None:
+def test_a_breach_is_beyond_its_threshold_and_significant_in_its_family(judgements: list[Judgement]):
     for rule, _, verdict in judgements:
         if verdict.outcome == "breach":
             assert exceeds(rule, sought(rule, verdict))
@@ -121,7 +121,7 @@ def test_a_breach_is_beyond_its_threshold_and_significant_in_its_family(judgemen
             assert verdict.actions == ()
 
 
-def test_evidence_for_a_breach_is_a_breach_however_few_the_rows(judgements: list[Judgement]) -> None:
+def test_evidence_for_a_breach_is_a_breach_however_few_the_rows(judgements: list[Judgement]):
     for rule, found, verdict in judgements:
         significant = verdict.p_adjusted is not None and verdict.p_adjusted < RATE
         if found.problem is None and found.streak and significant and exceeds(rule, sought(rule, verdict)):
@@ -130,7 +130,7 @@ def test_evidence_for_a_breach_is_a_breach_however_few_the_rows(judgements: list
 
 def test_ok_beside_an_interval_beyond_the_threshold_says_that_it_was_not_significant(
     judgements: list[Judgement],
-) -> None:
+):
     for rule, found, verdict in judgements:
         if verdict.outcome != "ok":
             continue
@@ -150,7 +150,7 @@ def test_ok_beside_an_interval_beyond_the_threshold_says_that_it_was_not_signifi
             assert exceeds(rule, sought(rule, verdict))
 
 
-def test_ok_was_said_only_of_rows_that_could_have_shown_a_change_that_matters(judgements: list[Judgement]) -> None:
+def test_ok_was_said_only_of_rows_that_could_have_shown_a_change_that_matters(judgements: list[Judgement]):
     for rule, _, verdict in judgements:
         if verdict.outcome == "ok":
             largest = 2 * rule.threshold if rule.compares else max(rule.threshold, 1 - rule.threshold) / 4
@@ -158,7 +158,7 @@ def test_ok_was_said_only_of_rows_that_could_have_shown_a_change_that_matters(ju
             assert 0 <= verdict.detectable <= largest
 
 
-def test_what_was_not_evaluated_says_why_and_what_could_have_been_seen(judgements: list[Judgement]) -> None:
+def test_what_was_not_evaluated_says_why_and_what_could_have_been_seen(judgements: list[Judgement]):
     for rule, found, verdict in judgements:
         if verdict.outcome != "not_evaluated":
             continue
@@ -178,7 +178,7 @@ def most_extreme_is_seen(rule: Rule, found: Comparison) -> bool:
     return rows > 0 and binomial_tail(1.0, rows, at) <= RATE
 
 
-def test_numbers_of_a_verdict_are_in_order_and_in_range(judgements: list[Judgement]) -> None:
+def test_numbers_of_a_verdict_are_in_order_and_in_range(judgements: list[Judgement]):
     for rule, _, verdict in judgements:
         least, most = RANGES[rule.measure]
         assert_in_order(verdict.low, verdict.value, verdict.high)
@@ -200,7 +200,7 @@ def assert_in_order(low: float | None, value: float | None, high: float | None) 
     assert low - 1e-12 <= value <= high + 1e-12
 
 
-def test_these_tables_reach_every_outcome_that_rows_can_have(judgements: list[Judgement]) -> None:
+def test_these_tables_reach_every_outcome_that_rows_can_have(judgements: list[Judgement]):
     assert set(Reason) - {verdict.reason for _, _, verdict in judgements} == {
         Reason.DISTRIBUTION_SHIFTED, Reason.IN_BASELINE, Reason.REJECTED_ROWS, Reason.RELATION_ERROR,
         Reason.WAREHOUSE_FAILED, Reason.CLASS_MIX,  # of which test_class_mix_bench draws worlds
@@ -209,6 +209,6 @@ def test_these_tables_reach_every_outcome_that_rows_can_have(judgements: list[Ju
     }  # fmt: skip
 
 
-def test_a_verdict_depends_on_the_rows_and_on_nothing_else() -> None:
+def test_a_verdict_depends_on_the_rows_and_on_nothing_else():
     for seed, metric in enumerate(CONTRACT):
         assert judged(seed, "above", metric, 2)[2] == judged(seed, "above", metric, 2)[2]

@@ -60,7 +60,7 @@ def dates_of(window: Window, zone: ZoneInfo) -> tuple[date, date, date, date]:
 @example("daily", ZoneInfo("Asia/Kolkata"), datetime(2028, 2, 28, 18, 30, tzinfo=UTC))
 def test_the_window_of_a_moment_has_its_local_date_and_begins_and_ends_where_the_date_changes(
     schedule: Schedule, zone: ZoneInfo, moment: datetime
-) -> None:
+):
     found = windows.containing(schedule, moment, zone)
     first, length = first_and_length(schedule, moment.astimezone(zone).date())
     assert found.start <= moment < found.end
@@ -76,7 +76,7 @@ def test_the_window_of_a_moment_has_its_local_date_and_begins_and_ends_where_the
 @example("daily", ZoneInfo("Asia/Kathmandu"), date(2028, 3, 1), 2)
 def test_the_windows_before_and_after_follow_without_a_gap_and_are_named_by_plain_dates(
     schedule: Schedule, zone: ZoneInfo, day: date, count: int
-) -> None:
+):
     first, length = first_and_length(schedule, day)
     window = windows.named(schedule, name_of(schedule, first), zone)
     before = windows.before(window, count, zone)
@@ -92,7 +92,7 @@ def test_the_windows_before_and_after_follow_without_a_gap_and_are_named_by_plai
 @given(schedules, zones, moments)
 def test_the_last_ready_window_is_the_newest_that_ended_six_hours_before(
     schedule: Schedule, zone: ZoneInfo, now: datetime
-) -> None:
+):
     found = windows.last_ready(schedule, now, zone)
     assert found.end <= now - windows.SETTLE < windows.following(found, zone).end
 
@@ -100,7 +100,7 @@ def test_the_last_ready_window_is_the_newest_that_ended_six_hours_before(
 @given(zones, dates)
 @example(ZoneInfo("Australia/Lord_Howe"), date(2026, 10, 4))
 @example(ZoneInfo("Africa/Cairo"), date(2026, 4, 24))
-def test_the_shipped_schedules_find_the_window_that_has_just_ended(zone: ZoneInfo, day: date) -> None:
+def test_the_shipped_schedules_find_the_window_that_has_just_ended(zone: ZoneInfo, day: date):
     """Weekly at 06:30 on Mondays and daily at 07:15, in the zone of alerts.yaml, also where clocks change that day."""
     assert zone_of("30 6 * * 1", zone.key) == zone_of("15 7 * * *", zone.key) == zone.key
     fires = datetime(day.year, day.month, day.day, 7, 15, tzinfo=zone).astimezone(UTC)
@@ -111,7 +111,7 @@ def test_the_shipped_schedules_find_the_window_that_has_just_ended(zone: ZoneInf
 
 
 @pytest.mark.parametrize("year", range(2015, 2038))
-def test_a_week_53_exists_only_in_long_years(year: int) -> None:
+def test_a_week_53_exists_only_in_long_years(year: int):
     if year not in LONG_YEARS:
         with pytest.raises(WindowError, match=f"the year {year} has no week 53"):
             windows.first_day("weekly", f"{year}-W53")
@@ -123,6 +123,6 @@ def test_a_week_53_exists_only_in_long_years(year: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["2026-02-29", "2100-02-29", "2026-W00", "2026-W54", "2025-W53"])
-def test_a_date_or_week_that_does_not_exist_is_refused(name: str) -> None:
+def test_a_date_or_week_that_does_not_exist_is_refused(name: str):
     with pytest.raises(WindowError):
         windows.first_day("weekly" if "W" in name else "daily", name)

@@ -112,9 +112,7 @@ def before_the_buttons(payload: Payload) -> str:
 
 @pytest.mark.parametrize("name", STORIES)
 @pytest.mark.parametrize("state", STATES)
-def test_a_message_has_at_most_sixty_words_before_the_buttons_and_a_form_that_slack_accepts(
-    name: str, state: str
-) -> None:
+def test_a_message_has_at_most_sixty_words_before_the_buttons_and_a_form_that_slack_accepts(name: str, state: str):
     payload = messages.incident_message(STORIES[name], STATES[state], ONCALL, LINKS)
     read = before_the_buttons(payload).replace(MENTION, "")
     words = [word for word in read.split() if not word.startswith(":")]
@@ -122,7 +120,7 @@ def test_a_message_has_at_most_sixty_words_before_the_buttons_and_a_form_that_sl
     assert form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
 
 
-def test_a_message_says_what_is_the_matter_since_when_why_what_acts_and_what_to_do() -> None:
+def test_a_message_says_what_is_the_matter_since_when_why_what_acts_and_what_to_do():
     read = as_read(messages.incident_message(STORIES["all there can be"], incident(), ONCALL, LINKS))
     told = STORIES["all there can be"]
     for field in (told.headline, told.facts, told.since, told.next_step, told.do_now):
@@ -147,7 +145,7 @@ def test_a_message_says_what_is_the_matter_since_when_why_what_acts_and_what_to_
 )
 def test_the_buttons_offer_what_can_be_done_now_and_carry_the_incident(
     state: str, switch: SwitchState, offered: list[str] | None
-) -> None:
+):
     payload = messages.incident_message(story(switch=switch), STATES[state], ONCALL)
     rows = [block for block in payload["blocks"] if block["type"] == "actions"]
     if offered is None:
@@ -160,12 +158,12 @@ def test_the_buttons_offer_what_can_be_done_now_and_carry_the_incident(
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_only_what_nobody_has_taken_mentions_people(state: str) -> None:
+def test_only_what_nobody_has_taken_mentions_people(state: str):
     payload = messages.incident_message(STORIES["all there can be"], STATES[state], ONCALL)
     assert (MENTION in as_read(payload)) == (state in ("open", "burst"))
 
 
-def test_a_malformed_mention_is_plain_text() -> None:
+def test_a_malformed_mention_is_plain_text():
     odd = messages.incident_message(
         story(), incident(), Route(channel="#c", mention="the <b>team")
     )  # fmt: skip
@@ -216,7 +214,7 @@ def marks_of(word: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize("word", HOSTILE)
-def test_a_name_or_a_note_formats_nothing_mentions_nobody_and_stays_within_slacks_bounds(word: str) -> None:
+def test_a_name_or_a_note_formats_nothing_mentions_nobody_and_stays_within_slacks_bounds(word: str):
     assert not marks_of(word) - marks_of("billing")
     for payload in everything(word):
         assert form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
@@ -224,12 +222,12 @@ def test_a_name_or_a_note_formats_nothing_mentions_nobody_and_stays_within_slack
         assert form_problem(payload["text"], mark_possible_repeat(payload)["blocks"], payload["metadata"]) is None
 
 
-def test_a_usual_name_is_shown_letter_for_letter() -> None:
+def test_a_usual_name_is_shown_letter_for_letter():
     for name in ("password_reset", "billing: refunds", "a-b.c/d", "ratio 12:30:45", "Größe #2"):
         assert escape(name) == name
 
 
-def test_every_text_of_the_blocks_is_verbatim_so_that_slack_links_nothing_by_itself() -> None:
+def test_every_text_of_the_blocks_is_verbatim_so_that_slack_links_nothing_by_itself():
     for payload in everything("example.com"):
         parts = [p for b in payload["blocks"] for p in ([b["text"]] if "text" in b else b.get("elements", []))]
         assert all(part["verbatim"] is True for part in parts if part["type"] == "mrkdwn")
@@ -238,7 +236,7 @@ def test_every_text_of_the_blocks_is_verbatim_so_that_slack_links_nothing_by_its
 # --- what is stored beside the text
 
 
-def test_a_message_has_one_id_and_each_edit_its_own() -> None:
+def test_a_message_has_one_id_and_each_edit_its_own():
     post = messages.incident_message(story(), incident(), ONCALL)
     later = messages.incident_message(story(switch=LEFT_ON), incident(version=7, state="acknowledged"), ONCALL)
     assert post["metadata"] == later["metadata"]
@@ -249,7 +247,7 @@ def test_a_message_has_one_id_and_each_edit_its_own() -> None:
     assert again["metadata"] != post["metadata"]
 
 
-def test_only_a_decision_that_calls_mentions_people_in_the_thread() -> None:
+def test_only_a_decision_that_calls_mentions_people_in_the_thread():
     for calls in (True, False):
         decision = IncidentDecision("continue", IncidentReason.WORSE, incident(), calls=calls, window=WEEK)
         line = messages.news_message(decision, story(), channel="#c", root="r", mention=MENTION)
@@ -258,7 +256,7 @@ def test_only_a_decision_that_calls_mentions_people_in_the_thread() -> None:
         assert (is_call(reply), line["incidents"]) == (calls, ["4f1c9a02be7d6653"])
 
 
-def test_another_problem_is_named_for_a_label_and_not_for_many_of_which_each_has_its_own() -> None:
+def test_another_problem_is_named_for_a_label_and_not_for_many_of_which_each_has_its_own():
     said = []
     for labels in ((), ("billing", "refund")):
         decision = IncidentDecision("continue", IncidentReason.OTHER_PROBLEM, incident(labels=labels), window=WEEK)
@@ -267,7 +265,7 @@ def test_another_problem_is_named_for_a_label_and_not_for_many_of_which_each_has
     assert "billing, refund goes on, with another problem." in said[1]
 
 
-def test_an_incident_that_is_over_is_called_so_whatever_is_known_of_its_label_now() -> None:
+def test_an_incident_that_is_over_is_called_so_whatever_is_known_of_its_label_now():
     for diagnosis, title in (
         (full(), "billing must not act alone (resolved)"),
         (silent(NotTold.TOO_FEW_ROWS), "billing cannot be judged (resolved)"),
@@ -280,12 +278,12 @@ def test_an_incident_that_is_over_is_called_so_whatever_is_known_of_its_label_no
 
 
 @pytest.mark.parametrize("severity", ["critical", "warning"])
-def test_the_severity_shows_as_a_colour(severity: Severity) -> None:
+def test_the_severity_shows_as_a_colour(severity: Severity):
     read = as_read(messages.incident_message(story(), incident(severity=severity), ONCALL))
     assert (":red_circle:" in read) is (severity == "critical")
 
 
-def test_a_trial_mentions_nobody_that_it_should_not() -> None:
+def test_a_trial_mentions_nobody_that_it_should_not():
     payload = trial_message("#ml-oncall", "critical", "ana <!here>", NOW, MENTION)
     assert "<" not in as_read(payload).replace(MENTION, "").replace("<https://calmon.example.org/docs/", "")
     assert MENTION not in payload["text"]

@@ -29,6 +29,6 @@ def reminder(state: DeliveryState = "sent", *, waited: timedelta = timedelta(sec
         ([reminder("superseded")], timedelta(days=-1)),
     ],
 )
-def test_a_call_that_waited_counts_from_when_it_was_sent(thread: list[Delivery], last: timedelta) -> None:
+def test_a_call_that_waited_counts_from_when_it_was_sent(thread: list[Delivery], last: timedelta):
     posted = MORNING - timedelta(days=1)
     assert last_call(posted, thread, None, MORNING + timedelta(days=1)) == MORNING + last

@@ -60,7 +60,7 @@ def payloads(given: Told) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("count", [1, 3, 40])
-def test_every_message_keeps_slacks_bounds_mentions_nobody_else_and_shows_no_secret(count: int) -> None:
+def test_every_message_keeps_slacks_bounds_mentions_nobody_else_and_shows_no_secret(count: int):
     many = [missing(HOSTILE)] * count
     for payload in payloads(told(*many)):
         assert _form_problem(payload["text"], payload["blocks"], payload["metadata"]) is None
@@ -69,13 +69,13 @@ def test_every_message_keeps_slacks_bounds_mentions_nobody_else_and_shows_no_sec
         assert not any(secret in read for secret in ("s3cret", "hunter2", "xoxb-12", "\u202e"))
 
 
-def test_the_push_text_begins_with_what_is_wrong_and_ends_with_whom_it_calls() -> None:
+def test_the_push_text_begins_with_what_is_wrong_and_ends_with_whom_it_calls():
     text = incident_message(*told(missing()), ROUTE)["text"]
     assert text.startswith("Monitor: evaluations are missing: The weekly run of 2026-W46 is missing")
     assert text.endswith(MENTION)
 
 
-def test_what_is_acknowledged_calls_nobody_and_says_who_has_it() -> None:
+def test_what_is_acknowledged_calls_nobody_and_says_who_has_it():
     story, incident = told(missing())
     taken = replace(incident, state="acknowledged", acknowledged_at=NOON, acknowledged_by="ana")
     read = as_read(incident_message(story, taken, ROUTE))
@@ -85,11 +85,11 @@ def test_what_is_acknowledged_calls_nobody_and_says_who_has_it() -> None:
     assert "[Silence for a day] [Silence for a week]" in read
 
 
-def test_nothing_says_that_what_is_on_stays_on() -> None:
+def test_nothing_says_that_what_is_on_stays_on():
     assert not any("stays on" in as_read(payload) for payload in payloads(told(missing())))
 
 
-def test_two_hooks_of_one_run_make_one_message() -> None:
+def test_two_hooks_of_one_run_make_one_message():
     made = [
         message.on_demand_failed("f", text, NOON, channel="#c", run=run, url=None, mention=None)["metadata"]
         for text, run in (("crashed", "r1"), ("failed", "r1"), ("failed", "r2"))
@@ -97,7 +97,7 @@ def test_two_hooks_of_one_run_make_one_message() -> None:
     assert made[0] == made[1] != made[2]
 
 
-def test_every_reason_has_a_title_and_the_trouble_one_end() -> None:
+def test_every_reason_has_a_title_and_the_trouble_one_end():
     for reason in WatchReason:
         given = told(HealthIssue(reason, "warning", "text", "do", "tickets"))
         assert given[0].title(given[1]).startswith("Monitor: ")
@@ -105,7 +105,7 @@ def test_every_reason_has_a_title_and_the_trouble_one_end() -> None:
         assert story.title(incident) == "Monitor: nothing is wrong since 2026-11-16 12:00 UTC"
 
 
-def test_several_findings_are_named_by_the_most_severe_and_counted() -> None:
+def test_several_findings_are_named_by_the_most_severe_and_counted():
     warning = HealthIssue(WatchReason.SCORES_MOVED, "warning", "text", "do", "mail")
     story, incident = told(warning, missing())
     assert story.title(incident) == "Monitor: evaluations are missing, and 1 more"

@@ -74,7 +74,7 @@ def no_new_file(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_full_disk_is_one_message_until_more_is_taken(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     settings = settings_with(world, workspace)
     with world.opened(lambda: NOW) as monitor:
         outage.end(settings, monitor.store, NOW)  # nothing is wrong: there is room from now on
@@ -116,7 +116,7 @@ def at_once(work: Callable[[], None], monkeypatch: pytest.MonkeyPatch, workspace
 @pytest.mark.parametrize("room", ["there is a file", "the first outage ever"])
 def test_two_flows_that_fail_at_the_same_moment_send_one_message_and_one_end(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch, room: str
-) -> None:
+):
     settings = settings_with(world, workspace)
     with world.opened(lambda: NOW) as monitor:
         if room == "there is a file":
@@ -133,7 +133,7 @@ def test_two_flows_that_fail_at_the_same_moment_send_one_message_and_one_end(
 
 def test_a_process_that_hangs_with_the_claim_keeps_no_message_back(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     settings = settings_with(world, workspace)
     monkeypatch.setattr(outage, "PATIENCE_S", 0.3)
     with world.opened(lambda: NOW) as monitor:
@@ -148,7 +148,7 @@ def test_a_process_that_hangs_with_the_claim_keeps_no_message_back(
 
 def test_where_a_file_cannot_be_locked_the_outage_is_reported_all_the_same(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     def refused(*_: object) -> None:
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
@@ -163,9 +163,7 @@ LOST = slack.Fault.server_error(accept=True)
 REFUSED = slack.Fault.slack_error("channel_not_found")
 
 
-def test_a_message_of_which_the_answer_was_lost_is_found_and_not_sent_again(
-    world: World, workspace: slack.FakeSlack
-) -> None:
+def test_a_message_of_which_the_answer_was_lost_is_found_and_not_sent_again(world: World, workspace: slack.FakeSlack):
     settings = settings_with(world, workspace)
     workspace.fail("chat.postMessage", LOST)
     for quarter in range(3):
@@ -181,7 +179,7 @@ def test_a_message_of_which_the_answer_was_lost_is_found_and_not_sent_again(
 
 def test_a_message_of_which_the_answer_was_lost_is_ended_where_the_history_comes_back_before_the_next_report(
     world: World, workspace: slack.FakeSlack
-) -> None:
+):
     settings = settings_with(world, workspace)
     workspace.fail("chat.postMessage", LOST)
     outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
@@ -195,7 +193,7 @@ def test_a_message_of_which_the_answer_was_lost_is_ended_where_the_history_comes
 
 def test_a_message_that_slack_refused_is_not_looked_for_and_goes_where_the_route_says_now(
     world: World, workspace: slack.FakeSlack
-) -> None:
+):
     settings = settings_with(world, workspace)
     workspace.fail("chat.postMessage", REFUSED)
     outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
@@ -214,7 +212,7 @@ class KilledSender(SlackSender):
 
 def test_a_message_that_a_process_had_sent_when_it_was_killed_is_found_by_the_next_one(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     settings = settings_with(world, workspace)
     with monkeypatch.context() as patch:
         patch.setattr(outage, "sender_of", lambda _: KilledSender(slack.TOKEN, workspace.url))
@@ -227,7 +225,7 @@ def test_a_message_that_a_process_had_sent_when_it_was_killed_is_found_by_the_ne
 @pytest.mark.parametrize("operation", ["edit", "reply"])
 def test_an_end_that_a_process_had_sent_when_it_was_killed_is_said_once(
     world: World, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch, operation: str
-) -> None:
+):
     class Killed(SlackSender):
         def send(self, delivery: Delivery, root: Sent | None = None) -> Sent:
             sent = super().send(delivery, root)
@@ -248,7 +246,7 @@ def test_an_end_that_a_process_had_sent_when_it_was_killed_is_said_once(
     assert "can be used again" in root["text"]
 
 
-def test_an_end_of_which_the_answer_was_lost_is_said_once(world: World, workspace: slack.FakeSlack) -> None:
+def test_an_end_of_which_the_answer_was_lost_is_said_once(world: World, workspace: slack.FakeSlack):
     settings = settings_with(world, workspace)
     outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
     workspace.fail("chat.postMessage", LOST)
@@ -260,7 +258,7 @@ def test_an_end_of_which_the_answer_was_lost_is_said_once(world: World, workspac
 
 def test_two_machines_that_share_their_reports_send_one_message(
     world: World, workspace: slack.FakeSlack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     settings = settings_with(world, workspace)
     (tmp_path / "shared").mkdir()
     for name in ("one", "two"):
@@ -278,7 +276,7 @@ def test_two_machines_that_share_their_reports_send_one_message(
 
 def test_an_outage_that_an_earlier_version_has_reported_is_ended_in_its_own_file(
     world: World, workspace: slack.FakeSlack, tmp_path: Path
-) -> None:
+):
     settings = settings_with(world, workspace)
     outage.report(settings, TO, "calmon-watchdog", "gone", NOW)
     (tmp_path / "var" / "reports" / "history-outage.json").rename(tmp_path / "var" / "history-outage.json")
@@ -293,7 +291,7 @@ def test_an_outage_that_an_earlier_version_has_reported_is_ended_in_its_own_file
 
 def test_a_shared_folder_that_is_gone_is_no_reason_to_send_more_messages(
     world: World, workspace: slack.FakeSlack, tmp_path: Path
-) -> None:
+):
     (tmp_path / "var").mkdir()
     (tmp_path / "var" / "reports").symlink_to(tmp_path / "not mounted")
     settings = settings_with(world, workspace)
@@ -305,7 +303,7 @@ def test_a_shared_folder_that_is_gone_is_no_reason_to_send_more_messages(
 
 def test_a_flow_that_fails_on_a_full_disk_is_one_message_and_none_that_was_stored_comes_later(
     tmp_path: Path, workspace: slack.FakeSlack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     from flows import hooks
 
     at, world = [NOW], make_world(tmp_path, config=CONFIG.replace('"}', '", repeat: 24h}'))
@@ -340,7 +338,7 @@ def _nearly_full(_connection: sa.Connection, _cursor: object, text: str, given: 
 
 def test_a_history_that_can_be_read_on_a_full_disk_says_for_how_long_its_message_counts(
     world: World, workspace: slack.FakeSlack
-) -> None:
+):
     with world.opened(lambda: NOW, slack_bot_token=slack.TOKEN, slack_api_url=workspace.url) as monitor:
         assert not is_not_running_reported(monitor.store, monitor.config, NOW)
         note_failure(monitor.store, "calmon-weekly", "database or disk is full", NOW)
@@ -353,7 +351,7 @@ def test_a_history_that_can_be_read_on_a_full_disk_says_for_how_long_its_message
     assert told == [True, True, False]
 
 
-def test_the_statement_with_its_data_is_not_in_the_message_of_an_outage() -> None:
+def test_the_statement_with_its_data_is_not_in_the_message_of_an_outage():
     error = str(OperationalError("INSERT INTO deliveries VALUES (?)", {"payload": "secret text"}, Exception("full")))
     made = message.history_down(
         "calmon-weekly", f"{error}\nagain: {error}\nat last", NOW, NOW, channel="#a", mention=None, repeat=None,
@@ -365,7 +363,7 @@ def test_the_statement_with_its_data_is_not_in_the_message_of_an_outage() -> Non
     assert "secret text" not in str(made)
 
 
-def test_a_failure_noted_under_a_clock_ahead_is_none_now_and_ends_with_the_next_run(tmp_path: Path) -> None:
+def test_a_failure_noted_under_a_clock_ahead_is_none_now_and_ends_with_the_next_run(tmp_path: Path):
     with alerts_world(tmp_path) as alerts:
         store, now = alerts.monitor.store, alerts.clock.now
         note_failure(store, "calmon-weekly", "a test", now + timedelta(days=30))
@@ -384,7 +382,7 @@ def reasons(alerts: AlertsWorld) -> set[str]:
     return {each.reason.value for each in findings(seen, alerts.clock.now)}
 
 
-def test_a_window_that_is_not_over_was_judged_under_a_clock_ahead_and_is_not_the_newest(tmp_path: Path) -> None:
+def test_a_window_that_is_not_over_was_judged_under_a_clock_ahead_and_is_not_the_newest(tmp_path: Path):
     with alerts_world(tmp_path) as alerts:
         store, now = alerts.monitor.store, alerts.clock.now
         over, names = day(f"{now - timedelta(days=1):%Y-%m-%d}", UTC_ZONE), ("over", "ahead")

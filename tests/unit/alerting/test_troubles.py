@@ -31,7 +31,7 @@ def incident(known: Incident | None, now: datetime, *issues: HealthIssue) -> Inc
     return after(known, now, *issues).incident
 
 
-def test_all_that_is_wrong_is_one_incident_of_the_most_severe() -> None:
+def test_all_that_is_wrong_is_one_incident_of_the_most_severe():
     found = issue(R.SCORES_MOVED, "warning", "mail"), issue(R.RUN_MISSING), issue(R.DATA_SMALL, "info")
     made = after(None, NOON, *found)
     assert (made.kind, made.calls) == ("open", True)
@@ -40,12 +40,12 @@ def test_all_that_is_wrong_is_one_incident_of_the_most_severe() -> None:
     assert [each.reason for each in needing(found)] == [R.RUN_MISSING, R.SCORES_MOVED]
 
 
-def test_what_needs_nobody_opens_nothing() -> None:
+def test_what_needs_nobody_opens_nothing():
     assert after(None, NOON, issue(R.DATA_SMALL, "info")) is None
     assert after(None, NOON) is None
 
 
-def test_the_same_again_changes_nothing_and_a_lesser_addition_calls_nobody() -> None:
+def test_the_same_again_changes_nothing_and_a_lesser_addition_calls_nobody():
     opened = incident(None, NOON, issue(R.RUN_MISSING))
     same = after(opened, NOON + HOUR, issue(R.RUN_MISSING))
     assert (same.incident, same.kind, same.changes) == (opened, "nothing", False)
@@ -54,7 +54,7 @@ def test_the_same_again_changes_nothing_and_a_lesser_addition_calls_nobody() -> 
 
 
 @pytest.mark.parametrize("worse", [R.RUN_MISSING, R.DELIVERY_STUCK])
-def test_what_was_acknowledged_or_silenced_calls_again_when_something_critical_is_new(worse: WatchReason) -> None:
+def test_what_was_acknowledged_or_silenced_calls_again_when_something_critical_is_new(worse: WatchReason):
     opened = incident(None, NOON, issue(R.SCORES_MOVED, "warning"))
     for held in (acknowledge(opened, "ana", NOON), silence(opened, "ana", NOON + DAY, NOON)):
         found = issue(R.SCORES_MOVED, "warning"), issue(worse)
@@ -65,13 +65,13 @@ def test_what_was_acknowledged_or_silenced_calls_again_when_something_critical_i
         assert (again.incident, again.calls) == (held.incident, False)
 
 
-def test_an_acknowledgement_of_something_critical_does_not_hide_another_critical_reason() -> None:
+def test_an_acknowledgement_of_something_critical_does_not_hide_another_critical_reason():
     held = acknowledge(incident(None, NOON, issue(R.DELIVERY_STUCK)), "ana", NOON).incident
     made = after(held, NOON + HOUR, issue(R.DELIVERY_STUCK), issue(R.RUN_MISSING))
     assert (made.incident and made.incident.state, made.calls) == ("open", True)
 
 
-def test_it_ends_at_once_and_comes_back_within_a_day() -> None:
+def test_it_ends_at_once_and_comes_back_within_a_day():
     opened = incident(None, NOON, issue(R.RUN_MISSING))
     over = incident(opened, NOON + HOUR)
     assert (after(opened, NOON + HOUR).kind, over.state, over.resolved_at) == ("resolve", "resolved", NOON + HOUR)
@@ -82,7 +82,7 @@ def test_it_ends_at_once_and_comes_back_within_a_day() -> None:
     assert (new.kind, new.incident and new.incident.id == opened.id) == ("open", False)
 
 
-def test_one_that_keeps_coming_back_ends_after_six_quiet_hours() -> None:
+def test_one_that_keeps_coming_back_ends_after_six_quiet_hours():
     flapping = replace(incident(None, NOON, issue(R.RUN_MISSING)), reopened=2)
     held = incident(flapping, NOON + HOUR)
     assert (after(flapping, NOON + HOUR).kind, held.state, held.quiet_since) == ("continue", "open", NOON + HOUR)
@@ -91,12 +91,12 @@ def test_one_that_keeps_coming_back_ends_after_six_quiet_hours() -> None:
     assert incident(held, NOON + 2 * HOUR, issue(R.RUN_MISSING)).quiet_since is None
 
 
-def test_a_look_at_runs_alone_ends_nothing() -> None:
+def test_a_look_at_runs_alone_ends_nothing():
     opened = incident(None, NOON, issue(R.SOURCE_NOT_READ, source="mail"))
     assert after(opened, NOON + HOUR, ends=False) is None
 
 
-def test_the_end_of_a_lease_is_said_on_its_last_day_or_where_nobody_was_called_today_for_its_cause() -> None:
+def test_the_end_of_a_lease_is_said_on_its_last_day_or_where_nobody_was_called_today_for_its_cause():
     later, last_day = (issue(WatchReason.LEASE_ENDING, severity, "tickets") for severity in ("warning", "critical"))
     unread, mails = (issue(WatchReason.SOURCE_NOT_READ, source=source) for source in ("tickets", "mails"))
     assert is_said_already(later, (unread, later), NOON, NOON + 23 * HOUR)
@@ -106,14 +106,14 @@ def test_the_end_of_a_lease_is_said_on_its_last_day_or_where_nobody_was_called_t
     assert is_said_already(later, (issue(WatchReason.RUN_MISSING), later), NOON, NOON)
 
 
-def test_every_stored_change_has_an_event_of_its_own() -> None:
+def test_every_stored_change_has_an_event_of_its_own():
     opened = after(None, NOON, issue(R.RUN_MISSING))
     event = event_of(opened, NOON)
     assert (event.kind, event.reason, event.actor) == ("opened", "run_missing", "watchdog")
     assert event_of(after(opened.incident, NOON + HOUR, issue(R.RUN_MISSING)), NOON) is None
 
 
-def test_what_automation_does_is_said_of_labels_whose_source_is_on() -> None:
+def test_what_automation_does_is_said_of_labels_whose_source_is_on():
     on = SwitchState("tickets", "billing", "on", lease_until=NOON + DAY)
     off = SwitchState("tickets", None, "off")
     assert automation_now([on], NOON).startswith("Automation is on for 1 label;")

@@ -54,24 +54,24 @@ def on_for(*events: SwitchEvent, start: datetime = START, end: datetime = START 
     return time_on(by_switch(events), KEY, start, end)
 
 
-def test_before_its_first_event_a_switch_was_never_set() -> None:
+def test_before_its_first_event_a_switch_was_never_set():
     state = switch_as_of([ON], START - HOUR, source="tickets", label="billing")
     assert (state.state, state.changed_at) == ("never_set", None)
 
 
-def test_a_lease_that_had_ended_then_was_off_then() -> None:
+def test_a_lease_that_had_ended_then_was_off_then():
     events = by_switch([ON])
     assert allowed_as_of(events, KEY, START + 8 * DAY).allowed
     assert not allowed_as_of(events, KEY, START + 9 * DAY).allowed
 
 
-def test_a_renewal_keeps_who_changed_it_and_why() -> None:
+def test_a_renewal_keeps_who_changed_it_and_why():
     renewed = replace(event(START + DAY, "renewed", "on", START + 20 * DAY), actor="weekly run", reason="renewed")
     state = switch_as_of([ON, renewed], START + 2 * DAY, source="tickets", label="billing")
     assert (state.actor, state.reason, state.lease_until) == ("ana", "why", START + 20 * DAY)
 
 
-def test_the_time_on_is_cut_with_the_window() -> None:
+def test_the_time_on_is_cut_with_the_window():
     assert on_for(ON) == 1.0
     assert on_for(ON, OFF) == pytest.approx(3 / 7)
     assert on_for(ON, OFF, start=START + 3 * DAY) == 0.0
@@ -79,7 +79,7 @@ def test_the_time_on_is_cut_with_the_window() -> None:
     assert on_for(ON, end=START) == 0.0
 
 
-def test_the_source_s_own_switch_forbids_its_labels() -> None:
+def test_the_source_s_own_switch_forbids_its_labels():
     whole = event(START + DAY, "disabled", "off", label=None)
     assert on_for(ON, whole) == pytest.approx(1 / 7)
     assert not allowed_as_of(by_switch([ON, whole]), KEY, START + 2 * DAY).allowed
@@ -92,26 +92,26 @@ def gates(at: datetime, kind: str) -> SwitchEvent:
 CLOSED, CONFIRMED = gates(START + DAY, GATES_CLOSED), gates(START + 3 * DAY, GATES_CONFIRMED)
 
 
-def test_nothing_was_on_from_a_restore_until_somebody_confirmed_it() -> None:
+def test_nothing_was_on_from_a_restore_until_somebody_confirmed_it():
     assert on_for(ON, CLOSED, CONFIRMED) == pytest.approx(5 / 7)
     assert on_for(ON, CLOSED) == pytest.approx(1 / 7)
     then = [allowed_as_of(by_switch([ON, CLOSED, CONFIRMED]), KEY, START + days * DAY) for days in (0, 1, 2, 3)]
     assert [each.reason for each in then] == ["on", "history_restored", "history_restored", "on"]
 
 
-def test_a_history_that_is_closed_once_more_is_closed_since_the_first_time() -> None:
+def test_a_history_that_is_closed_once_more_is_closed_since_the_first_time():
     again = gates(START + 2 * DAY, GATES_CLOSED)
     assert on_for(ON, CLOSED, again, CONFIRMED) == pytest.approx(5 / 7)
     # what a restore takes over from the history that it replaces is stored behind the backup's own events
     assert on_for(ON, again, CONFIRMED, CLOSED) == pytest.approx(5 / 7)
 
 
-def test_a_switch_that_was_turned_off_under_an_unconfirmed_history_was_off_since_the_restore() -> None:
+def test_a_switch_that_was_turned_off_under_an_unconfirmed_history_was_off_since_the_restore():
     events = by_switch([ON, CLOSED, replace(OFF, at=START + 2 * DAY), CONFIRMED])
     assert off_since(events, KEY, START + 4 * DAY) == CLOSED.at
 
 
-def test_a_clock_that_is_behind_does_not_say_that_a_label_is_off_since_now() -> None:
+def test_a_clock_that_is_behind_does_not_say_that_a_label_is_off_since_now():
     events = by_switch([ON, replace(OFF, at=START + 2 * DAY)])
     assert off_since(events, KEY, START + 2 * DAY - timedelta(minutes=5)) is None
     assert off_since(events, KEY, START + 2 * DAY + timedelta(minutes=5)) == START + 2 * DAY
@@ -144,7 +144,7 @@ def step(state: SwitchState, kind: str, now: datetime, automation: AutomationCon
 @given(STEPS, STEPS, st.booleans(), st.booleans(), st.booleans())
 def test_the_events_alone_give_what_the_switch_says_at_any_time(
     mine: list[tuple[str, int]], whole: list[tuple[str, int]], back: bool, dry: bool, disable: bool
-) -> None:
+):
     automation = AutomationConfig(
         when_not_evaluated="disable" if disable else "keep", re_enable=ReEnableAfter(after=2) if back else "manual",
         dry_run=dry, initial="on_first_ok",

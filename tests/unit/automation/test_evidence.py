@@ -56,13 +56,13 @@ def after(*found: tuple[str, int]) -> RuleEvidence:
 )
 def test_a_breach_counts_until_a_window_within_the_threshold_follows_it(
     found: list[tuple[str, int]], breach: str | None
-) -> None:
+):
     kept = breach_of(after(*found))
     assert (None if kept is None else kept.verdict) == breach
 
 
 @given(st.lists(st.tuples(outcomes, st.integers(1, 6)), max_size=14))
-def test_the_evidence_is_that_of_every_window_as_it_was_last_said(found: list[tuple[str, int]]) -> None:
+def test_the_evidence_is_that_of_every_window_as_it_was_last_said(found: list[tuple[str, int]]):
     """Against a plain table of windows, worked out anew."""
     table = {}
     for outcome, week in found:
@@ -78,14 +78,14 @@ def test_the_evidence_is_that_of_every_window_as_it_was_last_said(found: list[tu
     assert again == evidence, "the same verdict twice says the same"
 
 
-def test_however_many_windows_are_not_confirmed_the_breach_before_them_is_kept() -> None:
+def test_however_many_windows_are_not_confirmed_the_breach_before_them_is_kept():
     evidence = after(("breach", 1), *(("unconfirmed", week) for week in range(2, 60)))
     assert len(evidence.windows) == KEPT + 1
     assert breach_of(evidence) is not None
     assert breach_of(after(("breach", 1), ("ok", 2), *(("unconfirmed", week) for week in range(3, 60)))) is None
 
 
-def test_scores_that_are_blocked_answer_the_breach_that_names_them() -> None:
+def test_scores_that_are_blocked_answer_the_breach_that_names_them():
     blocks = with_verdict(EMPTY, verdict("breach", 1, actions=("block_scores",)))
     assert blocks.windows[0].blocked == ((0.81, 0.9),)
     assert [is_against([blocks], r) for r in ([], [(0.8, 0.9)], [(0.81, 0.85), (0.85, 0.9)], [(0.82, 0.95)])] == [
@@ -98,7 +98,7 @@ def test_scores_that_are_blocked_answer_the_breach_that_names_them() -> None:
 
 
 @pytest.mark.parametrize("outcome", ["unconfirmed", "not_evaluated"])
-def test_accumulated_evidence_that_has_fallen_again_ends_its_breach(outcome: Outcome) -> None:
+def test_accumulated_evidence_that_has_fallen_again_ends_its_breach(outcome: Outcome):
     before = after(("breach", 0))
     for suspected in (True, False):
         later = replace(verdict(outcome, 1), detail={"suspected": suspected})

@@ -114,7 +114,7 @@ def asked(gate: Gate, score: float | None = 0.93) -> tuple[bool, str]:
 # What it says
 
 
-def test_the_first_question_waits_for_a_reading_and_is_answered_from_it() -> None:
+def test_the_first_question_waits_for_a_reading_and_is_answered_from_it():
     with opened(Written(board())) as gate:
         decision = gate.allows("tickets", "billing", score=0.93)
         assert (decision.allowed, decision.reason, decision.until) == (True, GateReason.ON, NOW + timedelta(days=2))
@@ -134,7 +134,7 @@ def test_the_first_question_waits_for_a_reading_and_is_answered_from_it() -> Non
         ([on(), SwitchState("tickets", None, "paused")], "source_off"),  # type: ignore[arg-type]
     ],
 )
-def test_every_state_that_is_not_plainly_on_closes_it(states: list[SwitchState], reason: str) -> None:
+def test_every_state_that_is_not_plainly_on_closes_it(states: list[SwitchState], reason: str):
     with opened(Written(board(*states))) as gate:
         assert asked(gate) == (False, reason)
 
@@ -144,7 +144,7 @@ SCORES = (1, 0.8, np.float32(0.9), np.float64(0.9), Fraction(9, 10))
 
 
 @pytest.mark.parametrize(("score", "is_one"), [*((s, False) for s in NO_SCORES), *((s, True) for s in SCORES)])
-def test_every_real_number_is_a_score_and_what_is_none_closes_it(score: Any, is_one: bool) -> None:
+def test_every_real_number_is_a_score_and_what_is_none_closes_it(score: Any, is_one: bool):
     with opened(Written(board())) as gate:
         assert asked(gate, score) == (is_one, "on" if is_one else "score_invalid")
 
@@ -152,13 +152,13 @@ def test_every_real_number_is_a_score_and_what_is_none_closes_it(score: Any, is_
 @pytest.mark.parametrize(
     ("source", "label"), [("tickets", None), ("tickets", ""), (None, "billing"), (["tickets"], {}), ("tickets", 7)]
 )
-def test_what_is_no_label_closes_it_even_where_the_source_itself_is_on(source: Any, label: Any) -> None:
+def test_what_is_no_label_closes_it_even_where_the_source_itself_is_on(source: Any, label: Any):
     whole = SwitchState("tickets", None, "on", lease_until=NOW + timedelta(days=2), version=1)
     with opened(Written(board(on(), whole))) as gate:
         assert gate.allows(source, label, score=0.93).reason is GateReason.NEVER_SET
 
 
-def test_a_source_without_a_threshold_is_closed() -> None:
+def test_a_source_without_a_threshold_is_closed():
     with opened(Written(SwitchSnapshot(NOW, {("tickets", "billing"): on()}, {("mail", None): 0.8}))) as gate:
         assert asked(gate) == (False, "no_threshold")
 
@@ -166,7 +166,7 @@ def test_a_source_without_a_threshold_is_closed() -> None:
 # How long it knows
 
 
-def test_what_is_known_is_used_for_the_ttl_and_then_the_reason_of_the_failure_is_reported() -> None:
+def test_what_is_known_is_used_for_the_ttl_and_then_the_reason_of_the_failure_is_reported():
     clock, source = Clock(), Written(board())
     with opened(source, clock=clock) as gate:
         assert asked(gate) == (True, "on")
@@ -180,7 +180,7 @@ def test_what_is_known_is_used_for_the_ttl_and_then_the_reason_of_the_failure_is
 
 
 @pytest.mark.parametrize("passed", [TTL, -1.0], ids=["a reading that never ends", "a clock that runs backwards"])
-def test_what_is_too_old_or_from_the_future_leaves_it_stale(passed: float) -> None:
+def test_what_is_too_old_or_from_the_future_leaves_it_stale(passed: float):
     clock = Clock()
     with opened(Written(board()), clock=clock) as gate:
         assert asked(gate) == (True, "on")
@@ -188,7 +188,7 @@ def test_what_is_too_old_or_from_the_future_leaves_it_stale(passed: float) -> No
         assert asked(gate) == (False, "stale")
 
 
-def test_it_is_as_old_as_the_beginning_of_its_reading() -> None:
+def test_it_is_as_old_as_the_beginning_of_its_reading():
     clock, source = Clock(), Written(board())
 
     class Slow(Written):
@@ -203,7 +203,7 @@ def test_it_is_as_old_as_the_beginning_of_its_reading() -> None:
     assert source.readings == 0
 
 
-def test_it_opens_again_when_it_can_read_again_and_the_log_says_both_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_it_opens_again_when_it_can_read_again_and_the_log_says_both_once(caplog: pytest.LogCaptureFixture):
     clock, source = Clock(), Written(board())
     with opened(source, clock=clock) as gate, caplog.at_level(logging.INFO, "monitor.automation"):
         assert asked(gate) == (True, "on")
@@ -219,7 +219,7 @@ def test_it_opens_again_when_it_can_read_again_and_the_log_says_both_once(caplog
     assert said == ["the gate cannot read the switches: gone", "the gate reads the switches again"]
 
 
-def test_an_error_that_nobody_expected_closes_it_and_says_no_more_than_its_name() -> None:
+def test_an_error_that_nobody_expected_closes_it_and_says_no_more_than_its_name():
     with opened(Written(ZeroDivisionError("s3cret"))) as gate:
         decision = gate.allows("tickets", "billing", score=0.93)
         assert (decision.reason, decision.detail) == (GateReason.SERVICE_FAILED, "unexpected ZeroDivisionError")
@@ -228,7 +228,7 @@ def test_an_error_that_nobody_expected_closes_it_and_says_no_more_than_its_name(
 # What time it is
 
 
-def test_the_lease_of_a_source_that_is_under_a_verdict_ends_between_two_readings() -> None:
+def test_the_lease_of_a_source_that_is_under_a_verdict_ends_between_two_readings():
     clock = Clock()
     whole = SwitchState("tickets", None, "on", lease_until=NOW + timedelta(seconds=5), verdict="v1", version=1)
     with opened(Written(board(on(), whole)), clock=clock) as gate:
@@ -238,7 +238,7 @@ def test_the_lease_of_a_source_that_is_under_a_verdict_ends_between_two_readings
 
 
 @pytest.mark.parametrize("years", [-40, 0, 40])
-def test_a_lease_ends_between_two_readings_whatever_the_clock_of_the_router_shows(years: int) -> None:
+def test_a_lease_ends_between_two_readings_whatever_the_clock_of_the_router_shows(years: int):
     """The rest of a lease is what its board says."""
     at = NOW.replace(year=NOW.year + years)
     clock = Clock()
@@ -251,7 +251,7 @@ def test_a_lease_ends_between_two_readings_whatever_the_clock_of_the_router_show
         assert asked(gate) == (False, "lease_ended")
 
 
-def test_a_clock_that_jumps_back_prolongs_no_lease() -> None:
+def test_a_clock_that_jumps_back_prolongs_no_lease():
     clock, source = Clock(), Written(board(on(timedelta(seconds=20))))
     with opened(source, clock=clock) as gate:
         assert asked(gate) == (True, "on")
@@ -263,7 +263,7 @@ def test_a_clock_that_jumps_back_prolongs_no_lease() -> None:
         assert asked(gate) == (False, "lease_ended")
 
 
-def test_a_clock_that_jumps_ahead_ends_leases_and_jumping_back_does_not_revive_them() -> None:
+def test_a_clock_that_jumps_ahead_ends_leases_and_jumping_back_does_not_revive_them():
     clock, source = Clock(), Written(board())
     with opened(source, clock=clock) as gate:
         assert asked(gate) == (True, "on")
@@ -273,7 +273,7 @@ def test_a_clock_that_jumps_ahead_ends_leases_and_jumping_back_does_not_revive_t
             assert asked(gate) == (False, "lease_ended")
 
 
-def test_a_board_that_has_not_changed_stays_fresh_but_its_lease_runs_on() -> None:
+def test_a_board_that_has_not_changed_stays_fresh_but_its_lease_runs_on():
     held = hold(board(on(timedelta(seconds=50))), began=1000.0, ttl_s=30.0)
     later = renew(held, began=1025.0, ttl_s=30.0)
     assert (held.is_fresh(1040.0), later.is_fresh(1040.0)) == (False, True)
@@ -281,7 +281,7 @@ def test_a_board_that_has_not_changed_stays_fresh_but_its_lease_runs_on() -> Non
     assert later.answer("tickets", "billing", 0.93, 1050.0).reason is GateReason.LEASE_ENDED
 
 
-def test_now_and_then_a_whole_board_is_asked_for_so_that_its_clock_is_looked_at() -> None:
+def test_now_and_then_a_whole_board_is_asked_for_so_that_its_clock_is_looked_at():
     clock, source = Clock(), Written(board())
     with opened(source, clock=clock) as gate:
         assert asked(gate) == (True, "on")
@@ -293,7 +293,7 @@ def test_now_and_then_a_whole_board_is_asked_for_so_that_its_clock_is_looked_at(
         assert source.wholes > first
 
 
-def test_after_a_reading_that_failed_a_whole_board_is_asked_for() -> None:
+def test_after_a_reading_that_failed_a_whole_board_is_asked_for():
     """It may have failed after the source noted what it had given: "not changed" would then renew the old board."""
     source = Written(board())
     with opened(source, clock=Clock()) as gate:
@@ -307,7 +307,7 @@ def test_after_a_reading_that_failed_a_whole_board_is_asked_for() -> None:
         assert source.wholes == first + 1
 
 
-def test_a_service_that_says_nothing_has_changed_to_one_who_knows_nothing_is_not_believed() -> None:
+def test_a_service_that_says_nothing_has_changed_to_one_who_knows_nothing_is_not_believed():
     with opened(Written(None)) as gate:
         assert asked(gate) == (False, "service_failed")
 
@@ -315,7 +315,7 @@ def test_a_service_that_says_nothing_has_changed_to_one_who_knows_nothing_is_not
 # Threads, forks, ends
 
 
-def test_many_threads_at_once_make_one_reading_and_all_get_its_answer() -> None:
+def test_many_threads_at_once_make_one_reading_and_all_get_its_answer():
     source = Written(board(), held_up=threading.Event())
     with opened(source) as gate:
         found = []
@@ -330,7 +330,7 @@ def test_many_threads_at_once_make_one_reading_and_all_get_its_answer() -> None:
         assert (source.readings, len(source.threads)) == (1, 1)
 
 
-def test_a_reading_that_hangs_blocks_only_the_first_question_and_makes_no_second_thread() -> None:
+def test_a_reading_that_hangs_blocks_only_the_first_question_and_makes_no_second_thread():
     before = threading.active_count()
     source = Written(board(), held_up=threading.Event())
     with opened(source, ttl_s=0.4) as gate:
@@ -345,7 +345,7 @@ def test_a_reading_that_hangs_blocks_only_the_first_question_and_makes_no_second
         until(lambda: asked(gate) == (True, "on"))
 
 
-def test_a_later_reading_that_hangs_closes_it_and_is_the_reason() -> None:
+def test_a_later_reading_that_hangs_closes_it_and_is_the_reason():
     source = Written(board())
     with opened(source, ttl_s=0.4) as gate:
         assert asked(gate) == (True, "on")
@@ -356,7 +356,7 @@ def test_a_later_reading_that_hangs_closes_it_and_is_the_reason() -> None:
         until(lambda: asked(gate) == (True, "on"))
 
 
-def test_it_reads_by_itself_several_times_in_a_ttl() -> None:
+def test_it_reads_by_itself_several_times_in_a_ttl():
     source = Written(board())
     with opened(source, ttl_s=0.4) as gate:
         assert asked(gate) == (True, "on")
@@ -365,7 +365,7 @@ def test_it_reads_by_itself_several_times_in_a_ttl() -> None:
         until(lambda: asked(gate) == (False, "off"))
 
 
-def test_it_draws_nothing_from_the_random_numbers_of_its_process() -> None:
+def test_it_draws_nothing_from_the_random_numbers_of_its_process():
     before, source = random.getstate(), Written(board())
     with opened(source, ttl_s=0.05) as gate:
         assert asked(gate) == (True, "on")
@@ -373,7 +373,7 @@ def test_it_draws_nothing_from_the_random_numbers_of_its_process() -> None:
     assert random.getstate() == before
 
 
-def test_after_close_it_is_closed_for_good_and_its_thread_ends() -> None:
+def test_after_close_it_is_closed_for_good_and_its_thread_ends():
     gate = Gate(Written(board()), ttl_s=0.4)
     assert asked(gate) == (True, "on")
     gate.close()
@@ -383,7 +383,7 @@ def test_after_close_it_is_closed_for_good_and_its_thread_ends() -> None:
     assert asked(gate) == (False, "closed_down")
 
 
-def test_closing_does_not_wait_for_a_reading_that_hangs() -> None:
+def test_closing_does_not_wait_for_a_reading_that_hangs():
     source = Written(board(), held_up=threading.Event())
     gate = Gate(source, ttl_s=0.2)
     asked(gate)
@@ -395,7 +395,7 @@ def test_closing_does_not_wait_for_a_reading_that_hangs() -> None:
     assert asked(gate) == (False, "closed_down")
 
 
-def test_a_gate_that_nobody_keeps_leaves_no_thread_behind() -> None:
+def test_a_gate_that_nobody_keeps_leaves_no_thread_behind():
     assert Gate(Written(board()), ttl_s=0.4).allows("tickets", "billing", score=0.93)
     gc.collect()
     until(lambda: not any(thread.name == "calmon gate" for thread in threading.enumerate()))
@@ -427,14 +427,14 @@ print("well")
 """
 
 
-def test_a_process_that_is_forked_goes_on_with_its_gate() -> None:
+def test_a_process_that_is_forked_goes_on_with_its_gate():
     """In a process of its own: forking one in which pytest runs threads is another matter."""
     command = [sys.executable, "-W", "ignore", "-c", FORK.format(tests=str(ROOT))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT, check=False)
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
 
 
-def test_the_asynchronous_twin_says_the_same_without_blocking_the_loop() -> None:
+def test_the_asynchronous_twin_says_the_same_without_blocking_the_loop():
     source = Written(board(), held_up=threading.Event())
 
     async def ask() -> tuple[list[bool], int]:
@@ -452,7 +452,7 @@ def test_the_asynchronous_twin_says_the_same_without_blocking_the_loop() -> None
     assert source.readings == 1
 
 
-def test_a_question_of_the_twin_can_be_cancelled_and_the_others_go_on() -> None:
+def test_a_question_of_the_twin_can_be_cancelled_and_the_others_go_on():
     source = Written(board(), held_up=threading.Event())
 
     async def ask() -> bool:
@@ -471,7 +471,7 @@ def test_a_question_of_the_twin_can_be_cancelled_and_the_others_go_on() -> None:
     assert asyncio.run(ask())
 
 
-def test_the_twin_waits_no_longer_than_its_gate() -> None:
+def test_the_twin_waits_no_longer_than_its_gate():
     source = Written(board(), held_up=threading.Event())
 
     async def ask() -> GateReason:
@@ -481,7 +481,7 @@ def test_the_twin_waits_no_longer_than_its_gate() -> None:
     source.held_up.set()
 
 
-def test_a_question_never_raises_whatever_breaks() -> None:
+def test_a_question_never_raises_whatever_breaks():
     def broken() -> float:
         raise OSError("no clock")
 
@@ -508,7 +508,7 @@ WRONG = [
 @pytest.mark.parametrize("environ", WRONG, ids=str)
 def test_a_broken_environment_makes_a_closed_gate_that_says_why_once(
     environ: dict[str, str], caplog: pytest.LogCaptureFixture
-) -> None:
+):
     with pytest.raises(SettingsError) as raised:
         load_settings(environ)
     gate = Gate.from_env(environ)
@@ -521,19 +521,19 @@ def test_a_broken_environment_makes_a_closed_gate_that_says_why_once(
 
 
 @pytest.mark.parametrize("url", ["http://calmon:99999", "http://calmon:http", "http://[::1", "http://calmon:-1/"])
-def test_an_address_that_no_service_can_have_is_the_environments_fault(url: str) -> None:
+def test_an_address_that_no_service_can_have_is_the_environments_fault(url: str):
     decision = Gate.from_env({"CALMON_GATE_URL": url}).allows("tickets", "billing", score=0.93)
     assert (decision.reason.value, "host or a port" in decision.detail) == ("misconfigured", True), decision
 
 
-def test_a_score_in_a_range_is_blocked_also_where_the_range_ends_between_two_steps() -> None:
+def test_a_score_in_a_range_is_blocked_also_where_the_range_ends_between_two_steps():
     blocked = ((0.85371, 0.9),)  # no command stores one: ranges end on hundredths
     with opened(Written(board(on(blocked=blocked)))) as gate:
         assert asked(gate, 0.85371) == asked(gate, 0.9) == (False, "score_blocked")
         assert asked(gate, 0.8536) == asked(gate, 0.9001) == (True, "on")
 
 
-def test_settings_that_are_not_the_gates_do_not_close_it(tmp_path: Path) -> None:
+def test_settings_that_are_not_the_gates_do_not_close_it(tmp_path: Path):
     environ = {"CALMON_WAREHOUSE_URL": "nonsense", "CALMON_STORE_URL": f"sqlite:///{tmp_path}/history.sqlite"}
     with Gate.from_env(environ) as gate:
         assert asked(gate) == (False, "store_unreadable")
@@ -575,7 +575,7 @@ print(json.dumps(sorted(sys.modules)))
         ),
     ],
 )
-def test_it_imports_next_to_nothing(then: str, allowed: list[str], tmp_path: Path) -> None:
+def test_it_imports_next_to_nothing(then: str, allowed: list[str], tmp_path: Path):
     from monitor.history.store import Store
 
     file = tmp_path / "history.sqlite"
@@ -599,7 +599,7 @@ def test_it_imports_next_to_nothing(then: str, allowed: list[str], tmp_path: Pat
     ],
     ids=str,
 )  # fmt: skip
-def test_a_board_with_anything_strange_in_it_is_no_board(change: dict[str, Any]) -> None:
+def test_a_board_with_anything_strange_in_it_is_no_board(change: dict[str, Any]):
     document = to_json(board())
     assert from_json(document).switches == board().switches
     document["switches"][0] |= change
@@ -608,21 +608,21 @@ def test_a_board_with_anything_strange_in_it_is_no_board(change: dict[str, Any])
 
 
 @pytest.mark.parametrize("score", [math.nan, -0.1, 1.1, "0.8", True, None, 10**400])
-def test_a_threshold_that_is_no_share_is_no_board(score: Any) -> None:
+def test_a_threshold_that_is_no_share_is_no_board(score: Any):
     document = to_json(board())
     document["automate_at"][0]["score"] = score
     with pytest.raises(ValueError, match="not a number from 0 to 1"):
         from_json(document)
 
 
-def test_a_label_that_is_there_twice_is_no_snapshot() -> None:
+def test_a_label_that_is_there_twice_is_no_snapshot():
     document = to_json(board())
     document["switches"].append(document["switches"][0] | {"state": "off"})
     with pytest.raises(ValueError, match="twice"):
         from_json(document)
 
 
-def test_the_one_decision_is_the_one_that_was_asked_for() -> None:
+def test_the_one_decision_is_the_one_that_was_asked_for():
     """`decide` and a gate over the same board say the same words."""
     with opened(Written(board()), clock=Clock()) as gate:
         for score in (0.93, 0.5, None):
@@ -632,7 +632,7 @@ def test_the_one_decision_is_the_one_that_was_asked_for() -> None:
 # The page
 
 
-def test_every_reason_has_its_section_in_the_page() -> None:
+def test_every_reason_has_its_section_in_the_page():
     page = (ROOT / "docs" / "gate.md").read_text("utf-8")
     headings = re.findall(r"^### `(\w+)`$", page, re.MULTILINE)
     assert headings == [reason.value for reason in GateReason]
@@ -640,7 +640,7 @@ def test_every_reason_has_its_section_in_the_page() -> None:
         assert "**Do:**" in part.split("\n## ")[0]
 
 
-def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
+def test_the_example_of_the_page_runs(tmp_path: Path):
     """The router of the page, started as it stands, against a history in which the label is on."""
     from monitor.history.store import Store
 
@@ -660,7 +660,7 @@ def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == ["1 billing", "2 person (below_automate_at)"]
 
 
-def test_the_package_names_what_a_router_needs() -> None:
+def test_the_package_names_what_a_router_needs():
     package = importlib.import_module("monitor.automation")
     assert package.__all__ == ["AsyncGate", "Decision", "Gate", "GateReason"]
 
@@ -685,7 +685,7 @@ class _SlowToAnswer:
         return board(at=NOW + timedelta(seconds=self.now))
 
 
-def test_a_first_reading_that_took_longer_than_the_ttl_makes_no_later_answer_an_old_one() -> None:
+def test_a_first_reading_that_took_longer_than_the_ttl_makes_no_later_answer_an_old_one():
     source = _SlowToAnswer()
     refresher = Refresher(source, ttl_s=2.0, elapsed=source.elapsed)  # type: ignore[arg-type]
     for _ in range(3):

@@ -15,7 +15,7 @@ MONDAY = datetime(2026, 1, 12, tzinfo=UTC)
 LEASE = timedelta(days=2)
 
 
-def test_a_rule_that_got_another_schedule_is_waited_for_by_that_one_and_keeps_its_breach(tmp_path: Path) -> None:
+def test_a_rule_that_got_another_schedule_is_waited_for_by_that_one_and_keeps_its_breach(tmp_path: Path):
     (tmp_path / "alerts.yaml").write_text(CONFIG.replace("lease: 9d", "lease: 2d"))
     breach = WindowOutcome(MONDAY, "breach", "v1")
     daily = RuleEvidence(

@@ -57,7 +57,7 @@ def closures(draw: st.DrawFn) -> list[SwitchEvent]:
 )  # fmt: skip
 def test_the_switch_was_on_within_the_spans_and_at_no_other_time(
     own: list[SwitchEvent], whole: list[SwitchEvent], closed: list[SwitchEvent], since: int, length: int
-) -> None:
+):
     start = START + timedelta(hours=since)
     end = start + timedelta(hours=length)
     spans = on_spans(own, whole, closed, start, end)
@@ -71,7 +71,7 @@ def test_the_switch_was_on_within_the_spans_and_at_no_other_time(
     assert off_since(events, KEY, end) == (ever[-1][1] if ever and ever[-1][1] < end else None)
 
 
-def test_a_source_that_was_left_on_against_a_verdict_is_closed_when_its_hold_ends_whatever_a_run_noted_before() -> None:
+def test_a_source_that_was_left_on_against_a_verdict_is_closed_when_its_hold_ends_whatever_a_run_noted_before():
     ends = START + timedelta(hours=24)
     on = SwitchEvent("k0", "tickets", "billing", START, "enabled", "off", "on", "ann", "why",
                      lease_until=START + timedelta(days=9))  # fmt: skip

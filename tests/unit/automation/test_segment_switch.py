@@ -72,7 +72,7 @@ def change(state: SwitchState, part: tuple[str, str] = WEB, *, on: bool, **more:
 # What a run does
 
 
-def test_the_reason_of_a_segment_names_the_window_in_the_configured_time_zone() -> None:
+def test_the_reason_of_a_segment_names_the_window_in_the_configured_time_zone():
     end, berlin = END - timedelta(hours=1), ZoneInfo("Europe/Berlin")  # Sunday 23:00 UTC
     breach = replace(segment(WEB), window=replace(segment(WEB).window, start=end - WEEK, end=end))
     done = after_run(ON, Evidence(end, "weekly", [breach], "key", zone=berlin), KEEP, critical=False, now=NOW)
@@ -82,14 +82,14 @@ def test_the_reason_of_a_segment_names_the_window_in_the_configured_time_zone() 
     assert reasons == [f"{RULE} in breach in 2026-W46"] * 2
 
 
-def test_a_breach_of_another_rule_turns_off_the_label_in_the_same_event() -> None:
+def test_a_breach_of_another_rule_turns_off_the_label_in_the_same_event():
     done = judged(ON, BREACH, segment(WEB))
     assert (done.after.state, off(done.after)) == ("off", (WEB,))
     assert done.event.kind == "disabled"
     assert done.event.reason.endswith(f"; {RULE}: turned off channel = web")
 
 
-def test_the_next_bad_window_renews_and_no_good_window_turns_a_segment_on() -> None:
+def test_the_next_bad_window_renews_and_no_good_window_turns_a_segment_on():
     first = judged(ON, segment(WEB)).after
     again = judged(first, segment(WEB), before=[segment(WEB)], end=END + WEEK)
     assert again.event.kind == "renewed"
@@ -100,21 +100,21 @@ def test_the_next_bad_window_renews_and_no_good_window_turns_a_segment_on() -> N
         assert off(done.after, NOW + 4 * WEEK) == (WEB,)
 
 
-def test_a_label_that_a_run_turned_off_comes_back_although_a_segment_stays_off() -> None:
+def test_a_label_that_a_run_turned_off_comes_back_although_a_segment_stays_off():
     before = replace(OFF_BY_RUN, segments=judged(ON, segment(WEB)).after.segments, ok_streak=1, counts="weekly run")
     done = judged(before, OK, before=[OK], automation=AFTER_TWO)
     assert (done.after.state, off(done.after)) == ("on", (WEB,))
 
 
 @pytest.mark.parametrize("state", [NEVER, OFF_BY_RUN])
-def test_of_a_label_that_is_off_segments_are_off_too_and_of_one_never_set_nothing_is_stored(state: SwitchState) -> None:
+def test_of_a_label_that_is_off_segments_are_off_too_and_of_one_never_set_nothing_is_stored(state: SwitchState):
     done = judged(state, segment(WEB))
     assert off(done.after) == (() if state is NEVER else (WEB,))
     assert done.after.state == state.state
 
 
 @pytest.mark.parametrize("enable", [True, False])
-def test_a_person_may_write_a_stored_segment_with_other_cases_and_spaces(enable: bool) -> None:
+def test_a_person_may_write_a_stored_segment_with_other_cases_and_spaces(enable: bool):
     before = judged(ON, segment(WEB)).after
     done = operator_segment_change(
         before, segment=(WEB[0], f" {WEB[1].upper()} "), enable=enable, by="ana", reason="x", now=NOW,
@@ -124,7 +124,7 @@ def test_a_person_may_write_a_stored_segment_with_other_cases_and_spaces(enable:
     assert off(done.after) == (() if enable else (WEB,))
 
 
-def test_a_dry_run_says_what_it_would_turn_off_and_renews_the_lease() -> None:
+def test_a_dry_run_says_what_it_would_turn_off_and_renews_the_lease():
     done = judged(ON, segment(WEB), automation=DRY)
     assert off(done.after) == ()
     assert (done.event.kind, done.event.segments) == ("would_disable_segment", ())
@@ -135,7 +135,7 @@ def test_a_dry_run_says_what_it_would_turn_off_and_renews_the_lease() -> None:
 # Evidence
 
 
-def test_a_breach_of_one_segment_goes_on_where_another_is_in_breach_and_it_was_not_judged() -> None:
+def test_a_breach_of_one_segment_goes_on_where_another_is_in_breach_and_it_was_not_judged():
     (known,) = found_before(segment(WEB), end=END - WEEK)
     both = breach_of(with_verdict(known, segment(MAIL)))
     assert set(both.segments) == {WEB, MAIL}
@@ -143,7 +143,7 @@ def test_a_breach_of_one_segment_goes_on_where_another_is_in_breach_and_it_was_n
     assert judged_now.segments == (MAIL,)
 
 
-def test_what_segments_answer_is_not_against_an_enable_and_renews_the_lease() -> None:
+def test_what_segments_answer_is_not_against_an_enable_and_renews_the_lease():
     known = found_before(segment(WEB))
     state = judged(ON, segment(WEB)).after
     assert is_against(known, (), ON.segments)
@@ -153,21 +153,21 @@ def test_what_segments_answer_is_not_against_an_enable_and_renews_the_lease() ->
 # What a person does
 
 
-def test_a_person_turns_a_segment_off_and_no_run_turns_it_on() -> None:
+def test_a_person_turns_a_segment_off_and_no_run_turns_it_on():
     done = change(ON, on=False)
     assert (done.after.state, off(done.after), done.event and done.event.kind) == ("on", (WEB,), "segment_disabled")
     good = judged(done.after, OK, segment(within=[WEB]), automation=AFTER_TWO, end=END + WEEK)
     assert off(good.after, NOW + WEEK) == (WEB,)
 
 
-def test_an_enable_of_a_label_turns_off_what_a_rule_in_breach_has_named_meanwhile() -> None:
+def test_an_enable_of_a_label_turns_off_what_a_rule_in_breach_has_named_meanwhile():
     done = enable(NEVER, known=found_before(segment(WEB)))
     assert (done.after.state, off(done.after)) == ("on", (WEB,))
     assert done.after.verdict is None  # the enable is against nothing any more
     assert "turned off channel = web" in done.reason
 
 
-def test_no_run_undoes_an_enable_for_a_day_except_for_critical_labels() -> None:
+def test_no_run_undoes_an_enable_for_a_day_except_for_critical_labels():
     on = change(replace(ON, segments=(SegmentSwitch(*WEB, END),)), on=True).after
     held = judged(on, segment(WEB), now=NOW + timedelta(hours=1))
     assert held.event.kind == "segment_held"
@@ -177,7 +177,7 @@ def test_no_run_undoes_an_enable_for_a_day_except_for_critical_labels() -> None:
     assert off(critical.after, NOW + timedelta(hours=1)) == (WEB,)
 
 
-def test_a_segment_found_where_a_window_is_run_again_in_a_hold_is_stored_whatever_is_noted_of_the_label() -> None:
+def test_a_segment_found_where_a_window_is_run_again_in_a_hold_is_stored_whatever_is_noted_of_the_label():
     on = enable(run(ON, BREACH).after, known=found_before(BREACH)).after
     done = judged(on, BREACH, segment(WEB), now=NOW + timedelta(hours=1))
     assert (done.event.kind, done.once) == ("segment_held", None)
@@ -185,7 +185,7 @@ def test_a_segment_found_where_a_window_is_run_again_in_a_hold_is_stored_whateve
     assert done.after.version == on.version + 1
 
 
-def test_an_enable_against_the_evidence_ends_with_its_hold_unless_a_good_window_comes_first() -> None:
+def test_an_enable_against_the_evidence_ends_with_its_hold_unless_a_good_window_comes_first():
     known = found_before(segment(WEB))
     before = judged(ON, segment(WEB)).after
     on = change(before, on=True, known=known).after
@@ -198,7 +198,7 @@ def test_an_enable_against_the_evidence_ends_with_its_hold_unless_a_good_window_
     assert off(unjudged.after, NOW + timedelta(hours=24)) == (WEB,)
 
 
-def test_in_a_dry_run_an_enable_turns_off_no_segment_and_is_on_for_its_hold() -> None:
+def test_in_a_dry_run_an_enable_turns_off_no_segment_and_is_on_for_its_hold():
     known = found_before(segment(WEB))
     asked = {"by": "ana", "reason": "checked", "now": NOW, "automation": DRY, "key": "k"}
     done = operator_change(NEVER, enable=True, known=known, **asked)
@@ -214,7 +214,7 @@ def test_in_a_dry_run_an_enable_turns_off_no_segment_and_is_on_for_its_hold() ->
         (replace(ON, label=None), {"on": False}, "segments are of labels"),
     ],
 )
-def test_what_is_refused(state: SwitchState, asked: dict[str, Any], words: str) -> None:
+def test_what_is_refused(state: SwitchState, asked: dict[str, Any], words: str):
     with pytest.raises(ValueError, match=words):
         change(state, **asked)
 
@@ -247,19 +247,19 @@ WEB_OFF = replace(ON, segments=(SegmentSwitch(*WEB, END),))
         ("web", "segment_missing"), ([("channel", "mail")], "segment_missing"),
     ],
 )  # fmt: skip
-def test_a_gate_is_closed_for_the_segment_and_for_who_does_not_say_his(given: Any, reason: str) -> None:
+def test_a_gate_is_closed_for_the_segment_and_for_who_does_not_say_his(given: Any, reason: str):
     found = ask(WEB_OFF, given)
     assert (found.reason.value, bool(found)) == (reason, reason == "on")
 
 
-def test_every_column_with_a_segment_off_must_be_said() -> None:
+def test_every_column_with_a_segment_off_must_be_said():
     both = replace(ON, segments=(SegmentSwitch(*WEB, END), SegmentSwitch("language", "de", END)))
     assert ask(both, {"channel": "mail"}).reason.value == "segment_missing"
     assert ask(both, {"channel": "mail", "language": "de"}).reason.value == "segment_off"
     assert ask(both, {"channel": "mail", "language": "en"})
 
 
-def test_a_gate_closes_when_an_enable_ends_without_reading_anew() -> None:
+def test_a_gate_closes_when_an_enable_ends_without_reading_anew():
     ends = replace(ON, segments=(SegmentSwitch(*WEB, NOW + timedelta(seconds=10), NOW + timedelta(seconds=10)),))
     memory = hold(board(ends), began=100.0, ttl_s=30)
     web = {"channel": "web"}
@@ -269,7 +269,7 @@ def test_a_gate_closes_when_an_enable_ends_without_reading_anew() -> None:
     assert memory.answer("tickets", "billing", 0.9, 110.1).reason.value == "segment_missing"
 
 
-def test_a_snapshot_comes_back_as_it_was_and_who_knows_no_segments_reads_that_every_score_is_blocked() -> None:
+def test_a_snapshot_comes_back_as_it_was_and_who_knows_no_segments_reads_that_every_score_is_blocked():
     sent = to_json(board(replace(WEB_OFF, blocked=((0.95, 1.0),))))
     back = from_json(sent)
     state = back.switches["tickets", "billing"]
@@ -282,14 +282,14 @@ def test_a_snapshot_comes_back_as_it_was_and_who_knows_no_segments_reads_that_ev
 @pytest.mark.parametrize(
     "broken", [{"column": "", "value": "web"}, {"column": "channel", "value": 1}, {"column": "channel"}, {}, "web"]
 )
-def test_a_segment_that_means_nothing_refuses_the_whole_snapshot(broken: Any) -> None:
+def test_a_segment_that_means_nothing_refuses_the_whole_snapshot(broken: Any):
     sent = to_json(board(WEB_OFF))
     sent["switches"][0]["segments"] = [broken]
     with pytest.raises(ValueError, match="not a"):
         from_json(sent)
 
 
-def test_a_yes_costs_what_it_did_and_a_segment_little_more() -> None:
+def test_a_yes_costs_what_it_did_and_a_segment_little_more():
     memory = hold(board(ON), began=100.0, ttl_s=30), hold(board(WEB_OFF), began=100.0, ttl_s=30)
 
     def once(place: int, given: Any) -> float:
@@ -309,7 +309,7 @@ def events(*done: SwitchDecision) -> Iterator[SwitchEvent]:
     return (each.event for each in done if each.event is not None)
 
 
-def test_the_switch_as_it_was_knows_its_segments_and_counts_as_on() -> None:
+def test_the_switch_as_it_was_knows_its_segments_and_counts_as_on():
     on = enable(NEVER, now=END)
     web = change(on.after, on=False, now=END + timedelta(days=1))
     known = list(events(on, web))

@@ -39,7 +39,7 @@ NO_DAILY = "No daily rule acts on it any more, so it does not come back by itsel
 )
 def test_what_nothing_can_bring_back_is_known(
     state: SwitchState, acting: tuple[str, ...], re_enable: str, words: str, tmp_path: Path
-) -> None:
+):
     assert stays_off(state, config(acting, re_enable, tmp_path)) == words
 
 
@@ -63,7 +63,7 @@ def config(acting: Sequence[str], re_enable: str, folder: Path) -> Config:
 )
 def test_good_windows_bring_nothing_back_while_a_rule_has_had_none_since_its_breach(
     streak: int, outcomes: Sequence[str], words: str, tmp_path: Path
-) -> None:
+):
     end, rule = datetime(2026, 11, 16, tzinfo=UTC), "daily-overconfidence"
     windows = tuple(WindowOutcome(end - number * timedelta(days=1), each, "v") for number, each in enumerate(outcomes))
     known = [RuleEvidence("tickets", "billing", rule, "daily", windows)]

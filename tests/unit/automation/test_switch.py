@@ -712,7 +712,7 @@ def test_the_switch_imports_nothing_heavy():
 # Only the scores that are safe
 
 
-def test_a_label_goes_on_from_the_score_that_is_safe_to_the_cell() -> None:
+def test_a_label_goes_on_from_the_score_that_is_safe_to_the_cell():
     decision = run(ON, limit(0.905))
     assert (decision.after.state, decision.after.blocked) == ("on", ((0.8, 0.9049),))
     assert [is_blocked(score, decision.after.blocked) for score in (0.8, 0.9049, 0.905, 0.79)] == [
@@ -726,7 +726,7 @@ def test_a_label_goes_on_from_the_score_that_is_safe_to_the_cell() -> None:
     )
 
 
-def test_the_safe_score_rises_at_once_and_falls_with_good_windows_only() -> None:
+def test_the_safe_score_rises_at_once_and_falls_with_good_windows_only():
     first = run(ON, limit(0.9), known=found_before(limit(0.9)))
     lower = run(first.after, limit(0.85), end=END + WEEK, known=found_before(limit(0.9), limit(0.85), end=END + WEEK))
     assert lower.after.blocked == ((0.8, 0.8999),)
@@ -737,7 +737,7 @@ def test_the_safe_score_rises_at_once_and_falls_with_good_windows_only() -> None
     assert higher.after.lease_until == END + WEEK + KEEP.lease
 
 
-def test_a_label_of_which_no_score_is_safe_any_more_is_off() -> None:
+def test_a_label_of_which_no_score_is_safe_any_more_is_off():
     first = run(ON, limit(0.9), known=found_before(limit(0.9)))
     then = run(first.after, limit(None), end=END + WEEK, known=found_before(limit(0.9), limit(None), end=END + WEEK))
     assert (then.after.state, then.after.blocked, then.after.kept) == ("off", (), None)

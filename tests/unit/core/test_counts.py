@@ -25,7 +25,7 @@ from monitor.core.records import WHERES
 ROWS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 1)), min_size=1, max_size=200)
 
 
-def test_an_empty_population_is_binned_like_any_other() -> None:
+def test_an_empty_population_is_binned_like_any_other():
     nothing = counts_from_rows([0.1, 0.2], [0, 1]).where("automated")
     table = bin_counts(nothing, equal_width_edges(4))
     assert table.n.tolist() == [0, 0, 0, 0]
@@ -34,7 +34,7 @@ def test_an_empty_population_is_binned_like_any_other() -> None:
 
 
 @given(ROWS, st.integers(1, 20))
-def test_bins_hold_every_row_once_and_never_tear_a_tie(rows: list[tuple[float, int]], bins: int) -> None:
+def test_bins_hold_every_row_once_and_never_tear_a_tie(rows: list[tuple[float, int]], bins: int):
     score, outcome = np.array(rows).T
     counts = counts_from_rows(score, outcome)
     edges = equal_frequency_edges(counts, bins)
@@ -55,7 +55,7 @@ WEIGHTS = {"whole": range(1, 9), "fractional": [0.1, 0.7], "too large to add exa
 
 @pytest.mark.parametrize("weights", WEIGHTS.values(), ids=WEIGHTS.keys())
 @pytest.mark.parametrize("bins", [1, 4, 9, 10_000])
-def test_the_sums_of_bins_are_those_of_adding_group_by_group(weights: Sequence[float], bins: int) -> None:
+def test_the_sums_of_bins_are_those_of_adding_group_by_group(weights: Sequence[float], bins: int):
     random = np.random.default_rng(bins)
     score, weight = random.random(3_000) ** 4, random.choice(np.asarray(weights, dtype=np.float64), 3_000)
     counts = counts_from_rows(score, random.random(3_000) < score, weight=weight)
@@ -69,7 +69,7 @@ def test_the_sums_of_bins_are_those_of_adding_group_by_group(weights: Sequence[f
 
 
 @given(ROWS, st.integers(1, 20))
-def test_a_cell_is_in_the_bin_of_its_middle_row(rows: list[tuple[float, int]], bins: int) -> None:
+def test_a_cell_is_in_the_bin_of_its_middle_row(rows: list[tuple[float, int]], bins: int):
     score, outcome = np.array(rows).T
     counts = counts_from_rows(score, outcome, predicted=outcome > 0)  # a cell may have two groups
     cells = np.sort(np.floor(score * CELLS + 0.5).astype(int)).tolist()
@@ -80,7 +80,7 @@ def test_a_cell_is_in_the_bin_of_its_middle_row(rows: list[tuple[float, int]], b
 
 
 @given(ROWS, ROWS)
-def test_pooling_is_counting_all_rows_at_once(one: list[tuple[float, int]], two: list[tuple[float, int]]) -> None:
+def test_pooling_is_counting_all_rows_at_once(one: list[tuple[float, int]], two: list[tuple[float, int]]):
     def of(rows: list[tuple[float, int]]) -> tuple[list[float], list[int]]:
         return [s for s, _ in rows], [y for _, y in rows]
 
@@ -91,7 +91,7 @@ def test_pooling_is_counting_all_rows_at_once(one: list[tuple[float, int]], two:
     np.testing.assert_allclose(together.ws2, apart.ws2, atol=1e-12)
 
 
-def test_digests_stay_as_they_are_stored() -> None:
+def test_digests_stay_as_they_are_stored():
     """The history compares them with those of other versions, and names verdicts by them."""
     weight = 10.0 ** (np.arange(999) % 13 - 3)  # sums of all sizes
     counts = counts_from_rows(np.arange(1, 1000) / 1000, np.arange(999) % 3 == 0, weight=weight, automate_at=0.8)
@@ -99,27 +99,27 @@ def test_digests_stay_as_they_are_stored() -> None:
     assert counts.with_design_effect(1.25).digest() == "6ea5d222df1fb88f"
 
 
-def test_groups_without_weight_are_left_out_and_counts_that_have_none_stay_themselves() -> None:
+def test_groups_without_weight_are_left_out_and_counts_that_have_none_stay_themselves():
     counts = counts_from_rows([0.1, 0.5, 0.9], [0, 1, 1], weight=[1.0, 0.0, 2.0])
     held = counts.weighted()
     assert (held.cell.tolist(), held.w.tolist(), held.n.tolist()) == ([1000, 9000], [1.0, 2.0], [1, 1])
     assert held.weighted() is held
 
 
-def test_the_digest_does_not_see_the_order_in_which_an_engine_added() -> None:
+def test_the_digest_does_not_see_the_order_in_which_an_engine_added():
     counts = counts_from_rows([0.3] * 10, [0, 1] * 5)
     nudged = replace(counts, ws=counts.ws * (1 + 1e-15))
     assert nudged.digest() == counts.digest()
     assert counts_from_rows([0.3] * 10, [0, 1] * 4 + [1, 1]).digest() != counts.digest()
 
 
-def test_weights_shrink_the_effective_rows_as_kish_says() -> None:
+def test_weights_shrink_the_effective_rows_as_kish_says():
     counts = counts_from_rows([0.5] * 4, [0, 1, 0, 1], weight=[1, 1, 1, 3], design_effect=2.0)
     assert counts.effective_rows == pytest.approx(6**2 / 12 / 2)
     assert bin_counts(counts, (CELLS,)).n_eff.tolist() == [pytest.approx(1.5)]
 
 
-def test_pooling_nothing_is_an_error() -> None:
+def test_pooling_nothing_is_an_error():
     with pytest.raises(ValueError, match="nothing to pool"):
         pool([])
 
@@ -127,7 +127,7 @@ def test_pooling_nothing_is_an_error() -> None:
 @given(ROWS, st.floats(1.0, 4.0))
 def test_outcomes_of_0_and_1_count_as_many_rows_as_before_soft_ones_were_known(
     rows: list[tuple[float, int]], effect: float
-) -> None:
+):
     score, outcome = np.array(rows).T
     weight = np.linspace(0.1, 3.7, len(rows))
     counts = counts_from_rows(score, outcome, weight=weight, design_effect=effect)
@@ -139,7 +139,7 @@ def test_outcomes_of_0_and_1_count_as_many_rows_as_before_soft_ones_were_known(
     assert table.n_eff.tobytes() == (expected / effect).tobytes()
 
 
-def test_the_mean_of_five_votes_is_worth_five_rows() -> None:
+def test_the_mean_of_five_votes_is_worth_five_rows():
     rng = np.random.default_rng(7)
     votes = rng.random((20_000, 5)) < 0.3
     soft = bin_counts(counts_from_rows(np.full(20_000, 0.3), votes.mean(axis=1), design_effect=2.0), (CELLS,))
@@ -147,7 +147,7 @@ def test_the_mean_of_five_votes_is_worth_five_rows() -> None:
     assert soft.design_effect == pytest.approx(2.0)
 
 
-def test_no_bin_is_sure_because_its_soft_outcomes_are_equal() -> None:
+def test_no_bin_is_sure_because_its_soft_outcomes_are_equal():
     table = bin_counts(counts_from_rows([0.2] * 30 + [0.8] * 30, [0.2] * 30 + [0.6, 1.0] * 15), (5000, CELLS))
     assert (table.independent > 30).all()
     assert table.independent[0] < 30 * 60  # as if one of all rows were 0 or 1

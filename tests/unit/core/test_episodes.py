@@ -71,11 +71,11 @@ def names(diagnoses: Sequence[Diagnosis]) -> list[tuple[str, str, str | None, bo
 )
 def test_a_trouble_ends_when_it_is_fine_or_was_not_seen_for_four_weeks(
     letters: str, expected: list[tuple[str, str, str | None, bool]]
-) -> None:
+):
     assert names(told(letters)) == expected
 
 
-def test_a_diagnosis_is_the_same_after_it_was_stored() -> None:
+def test_a_diagnosis_is_the_same_after_it_was_stored():
     (plainest,) = told("F")
     full = replace(
         plainest,

@@ -18,9 +18,7 @@ NAMES = st.text(st.characters(exclude_categories=("Cs",)))
 @example("a\nb", "\x85")
 @example("tickets", "a/../b")
 @example("tickets", "a/b c")
-def test_a_label_s_path_has_no_control_character_and_no_segment_of_dots_and_says_the_label(
-    source: str, label: str
-) -> None:
+def test_a_label_s_path_has_no_control_character_and_no_segment_of_dots_and_says_the_label(source: str, label: str):
     parts = urlsplit(label_path(source, label))
     path = unquote(parts.path)
     assert not any(category(char) == "Cc" for char in path)  # which the service refuses

@@ -43,7 +43,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ("postgresql://db:5432/history?keepalives_idle=60", "postgresql://db:5432/history?keepalives_idle=60"),
     ],
 )  # fmt: skip
-def test_an_address_is_shown_without_what_is_secret_in_it(address: str, shown: str) -> None:
+def test_an_address_is_shown_without_what_is_secret_in_it(address: str, shown: str):
     assert shown_address(address) == shown
     assert without_secrets(f"cannot open '{address}'.") == f"cannot open '{shown}'."
 
@@ -61,45 +61,45 @@ def test_an_address_is_shown_without_what_is_secret_in_it(address: str, shown: s
         ('column "token_logprobs" does not exist', 'column "token_logprobs" does not exist'),
     ],
 )
-def test_what_looks_like_a_secret_is_hidden_and_nothing_else(text: str, shown: str) -> None:
+def test_what_looks_like_a_secret_is_hidden_and_nothing_else(text: str, shown: str):
     assert without_secrets(text) == shown
 
 
 @pytest.mark.parametrize("encode", [str, quote, lambda t: quote(t, safe=""), lambda t: repr(t)[1:-1]])
-def test_a_known_secret_is_hidden_however_it_is_written(encode: object) -> None:
+def test_a_known_secret_is_hidden_however_it_is_written(encode: object):
     remember(f"postgresql://u:{quote(ODD, safe='')}@h/d")
     assert without_secrets(f"no route for <{encode(ODD)}>") == "no route for <***>"  # type: ignore[operator]
 
 
-def test_of_an_address_only_the_secret_parts_are_hidden() -> None:
+def test_of_an_address_only_the_secret_parts_are_hidden():
     remember("postgresql+psycopg://calmon:calmon@warehouse/history?password=hidden-1&application_name=visible")
     text = "FATAL: calmon may not connect to history on warehouse as visible"
     assert without_secrets(text) == text
     assert without_secrets("got hidden-1") == "got ***"
 
 
-def test_of_a_heartbeat_all_but_its_host_is_hidden() -> None:
+def test_of_a_heartbeat_all_but_its_host_is_hidden():
     remember("https://hb.example/ping/3f2a-77aa-99")
     assert without_secrets("hb.example: no answer to /ping/3f2a-77aa-99") == "hb.example: no answer to /***"
     assert without_secrets("3f2a-77aa-99") == "***"
 
 
-def test_a_secret_of_the_environment_is_known_from_its_reading_on() -> None:
+def test_a_secret_of_the_environment_is_known_from_its_reading_on():
     given({"CALMON_GATE_TOKEN": "grey-heron"}, "gate_token")
     assert without_secrets("refused: grey-heron") == "refused: ***"
 
 
 @pytest.mark.parametrize("kind", [WarehouseFailed, StoreUnreachable, TransportError])
-def test_errors_of_ours_hold_no_secret(kind: type[Exception]) -> None:
+def test_errors_of_ours_hold_no_secret(kind: type[Exception]):
     assert str(kind("no answer from postgresql://h/d?password=q")) == "no answer from postgresql://h/d?password=***"
 
 
-def test_a_relation_error_holds_no_secret() -> None:
+def test_a_relation_error_holds_no_secret():
     problem = RelationProblem("tickets", "refused: host=h password=q", "correct it")
     assert str(RelationError([problem])) == "tickets: refused: host=h password=***; correct it"
 
 
-def test_an_error_of_others_is_stripped_with_what_led_to_it() -> None:
+def test_an_error_of_others_is_stripped_with_what_led_to_it():
     error = ValueError("token=abc")
     error.__cause__ = OSError(5, "postgresql://u:p@h/d")
     with pytest.raises(ValueError, match=r"token=\*\*\*") as raised, secrets_hidden():
@@ -110,7 +110,7 @@ def test_an_error_of_others_is_stripped_with_what_led_to_it() -> None:
     hide_in(error)
 
 
-def test_an_error_of_sqlalchemy_shows_no_secret_of_its_statement_or_parameters() -> None:
+def test_an_error_of_sqlalchemy_shows_no_secret_of_its_statement_or_parameters():
     secret = OperationalError("SELECT 'token=abc'", {"password": "sword:fish"}, OSError("x"))
     usual = OperationalError("SELECT 1", {"label": "billing"}, OSError("x"))
     hide_in(secret)
@@ -120,7 +120,7 @@ def test_an_error_of_sqlalchemy_shows_no_secret_of_its_statement_or_parameters()
     assert "billing" in str(usual)
 
 
-def test_no_log_line_and_no_traceback_holds_a_secret(caplog: pytest.LogCaptureFixture) -> None:
+def test_no_log_line_and_no_traceback_holds_a_secret(caplog: pytest.LogCaptureFixture):
     hide_at_the_edge()
     hide_at_the_edge()
     log = logging.getLogger("somebody.elses")
@@ -144,7 +144,7 @@ def test_no_log_line_and_no_traceback_holds_a_secret(caplog: pytest.LogCaptureFi
         "postgresql://host:pa:ss/d",
     ],
 )  # fmt: skip
-def test_a_password_that_is_not_percent_encoded_is_refused_with_the_remedy(address: str) -> None:
+def test_a_password_that_is_not_percent_encoded_is_refused_with_the_remedy(address: str):
     with pytest.raises(ValueError, match="percent-encode the user and password in it \\(@ as %40") as raised:
         database_address(address)
     assert "ss" not in str(raised.value).replace("password", "")
@@ -158,5 +158,5 @@ def test_a_password_that_is_not_percent_encoded_is_refused_with_the_remedy(addre
         "postgresql://u:p:w@host/d", "duckdb:///:memory:", "postgresql:///d",
     ],
 )  # fmt: skip
-def test_an_address_that_can_be_read_is_taken(address: str) -> None:
+def test_an_address_that_can_be_read_is_taken(address: str):
     assert database_address(address) == address

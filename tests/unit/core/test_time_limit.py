@@ -13,7 +13,7 @@ def watching_thread() -> threading.Thread:
     return found
 
 
-def test_a_block_that_ends_in_time_is_never_cancelled() -> None:
+def test_a_block_that_ends_in_time_is_never_cancelled():
     calls = []
     limit = TimeLimit(600)
     with limit.watching(lambda: calls.append(time.monotonic())):
@@ -22,7 +22,7 @@ def test_a_block_that_ends_in_time_is_never_cancelled() -> None:
     assert (calls, limit.expired) == ([], False)
 
 
-def test_what_takes_too_long_is_cancelled_until_it_ends_since_once_may_fall_between_two_statements() -> None:
+def test_what_takes_too_long_is_cancelled_until_it_ends_since_once_may_fall_between_two_statements():
     twice, calls = threading.Event(), []
 
     def cancel() -> None:

@@ -58,7 +58,7 @@ def judged(known: SourceData, rule: Rule = RULE) -> Verdict:
     return next(v for v in verdicts if v.subject.label == "label 0")
 
 
-def test_weeks_that_are_not_significant_alone_are_a_breach_together() -> None:
+def test_weeks_that_are_not_significant_alone_are_a_breach_together():
     rule = RULE.model_copy(update={"condition": "above"})
     few = [0.75] * 9
     assert judged(data(*few[:1], rows=20), rule).outcome != "breach"
@@ -71,7 +71,7 @@ def test_weeks_that_are_not_significant_alone_are_a_breach_together() -> None:
     assert found.p_value is found.p_adjusted is None
 
 
-def test_the_evidence_is_that_of_every_window_since_the_oldest() -> None:
+def test_the_evidence_is_that_of_every_window_since_the_oldest():
     kept = [0.85, 0.8, KEPT, 0.86, 0.8]
     found = judged(data(*kept))
     promises = [Promise(100, 100.0, 0.9, each) for each in reversed(kept)]
@@ -81,7 +81,7 @@ def test_the_evidence_is_that_of_every_window_since_the_oldest() -> None:
 
 
 @pytest.mark.parametrize("rows", [85, 340])
-def test_a_confirmed_fault_that_has_healed_is_no_breach_after_two_weeks(rows: int) -> None:
+def test_a_confirmed_fault_that_has_healed_is_no_breach_after_two_weeks(rows: int):
     broken = judged(data(*[BROKEN] * 4, *[KEPT] * 8, rows=rows))
     assert broken.outcome == "breach"
     healed = judged(data(KEPT, KEPT, *[BROKEN] * 4, *[KEPT] * 8, rows=rows))
@@ -90,7 +90,7 @@ def test_a_confirmed_fault_that_has_healed_is_no_breach_after_two_weeks(rows: in
     assert judged(data(BROKEN, BROKEN, BROKEN, KEPT, KEPT, *[BROKEN] * 4, rows=rows)).outcome == "breach"
 
 
-def test_a_fault_that_is_not_confirmed_goes_on_adding_up_through_a_good_week() -> None:
+def test_a_fault_that_is_not_confirmed_goes_on_adding_up_through_a_good_week():
     kept = [0.82, 0.82, 0.82, 0.93, 0.82, 0.82]
     promises = [Promise(50, 50.0, 0.9, round(each * 50) / 50) for each in reversed(kept)]
     found = judged(data(*kept, rows=50))
@@ -98,7 +98,7 @@ def test_a_fault_that_is_not_confirmed_goes_on_adding_up_through_a_good_week() -
     assert found.detail["evidence"] == pytest.approx(math.exp(restarted(promises, 0.02)[-1]), rel=1e-3)
 
 
-def test_evidence_starts_anew_where_an_operator_turned_the_label_on() -> None:
+def test_evidence_starts_anew_where_an_operator_turned_the_label_on():
     broken = [BROKEN] * 4
     assert judged(data(*broken)).outcome == "breach"
     for at, windows in ((window(1).end + timedelta(days=2), 1), (window(2).start, 3), (window(2).end, 2)):
@@ -109,7 +109,7 @@ def test_evidence_starts_anew_where_an_operator_turned_the_label_on() -> None:
     assert judged(data(*broken, enabled={"label 1": (window(1).end,)})).outcome == "breach"
 
 
-def test_evidence_starts_anew_with_a_version_that_all_rows_have_and_not_while_versions_are_mixed() -> None:
+def test_evidence_starts_anew_with_a_version_that_all_rows_have_and_not_while_versions_are_mixed():
     def since(*versions: dict[str, int]) -> str:
         parts = [WindowCounts(window(back), {"label 0": counts(BROKEN)}, mix) for back, mix in enumerate(versions)]
         known = SourceData("tickets", parts[0], tuple(parts[1:]))
@@ -123,30 +123,30 @@ def test_evidence_starts_anew_with_a_version_that_all_rows_have_and_not_while_ve
     assert since(old, old, old) == "week-2"
 
 
-def test_labels_that_keep_their_promise_are_ok_and_say_what_would_have_been_seen() -> None:
+def test_labels_that_keep_their_promise_are_ok_and_say_what_would_have_been_seen():
     found = judged(data(*[KEPT] * 30))
     assert (found.outcome, found.reason) == ("ok", Reason.WITHIN_THRESHOLD)
     assert found.windows == 30
     assert 0 < found.detectable < 0.1
 
 
-def test_too_few_rows_for_any_overconfidence_are_not_evaluated() -> None:
+def test_too_few_rows_for_any_overconfidence_are_not_evaluated():
     found = judged(data(1.0, rows=5))
     assert (found.outcome, found.reason) == ("not_evaluated", Reason.TOO_FEW_ROWS)
 
 
-def test_a_label_without_automated_rows_has_no_rows() -> None:
+def test_a_label_without_automated_rows_has_no_rows():
     known = data(KEPT)
     labels = {**known.current.labels, "label 0": counts_from_rows([0.1] * 50, [0] * 50)}
     found = judged(replace(known, current=replace(known.current, labels=labels)))
     assert (found.outcome, found.reason) == ("not_evaluated", Reason.NO_ROWS)
 
 
-def test_an_old_good_year_does_not_hide_a_new_fault() -> None:
+def test_an_old_good_year_does_not_hide_a_new_fault():
     assert judged(data(*[BROKEN] * 3, *[KEPT] * 48)).outcome == "breach"
 
 
-def test_a_fault_that_was_fixed_is_forgotten_and_the_value_is_of_the_weeks_since() -> None:
+def test_a_fault_that_was_fixed_is_forgotten_and_the_value_is_of_the_weeks_since():
     """However long it lasted, since what is left of the evidence is capped."""
     after = [judged(data(*[0.92] * good, *[0.6] * 40)) for good in range(1, 4)]
     assert [verdict.outcome for verdict in after] == ["ok"] * 3
@@ -158,7 +158,7 @@ def test_a_fault_that_was_fixed_is_forgotten_and_the_value_is_of_the_weeks_since
     assert slow[-1].windows < 20
 
 
-def test_windows_before_the_end_of_the_baseline_and_of_another_version_are_not_looked_at() -> None:
+def test_windows_before_the_end_of_the_baseline_and_of_another_version_are_not_looked_at():
     known = data(*[BROKEN] * 10)
     baselines = {"label 0": pinned(counts(KEPT), "label 0", end=window(4).end)}
     assert len(dated_promises(RULE, replace(known, baselines=baselines), "label 0")) == 4
@@ -167,7 +167,7 @@ def test_windows_before_the_end_of_the_baseline_and_of_another_version_are_not_l
     assert len(dated_promises(RULE, replace(known, current=current, past=tuple(versions)), "label 0")) == 3
 
 
-def test_windows_whose_rows_were_rejected_are_left_out() -> None:
+def test_windows_whose_rows_were_rejected_are_left_out():
     known = data(*[BROKEN] * 5)
     rejected = Rejections({"label 0": Rejection(Why.SHARE, RejectionCause.OTHER, 50, 100)})
     past = (known.past[0], replace(known.past[1], rejected=rejected), *known.past[2:])
@@ -176,7 +176,7 @@ def test_windows_whose_rows_were_rejected_are_left_out() -> None:
     ]  # fmt: skip
 
 
-def test_windows_that_are_known_in_full_are_not_counted_twice() -> None:
+def test_windows_that_are_known_in_full_are_not_counted_twice():
     """The newest ones come with their counts, read once more; the history may hold older ones of them."""
     known = data(*[BROKEN] * 4)
     again = WindowCounts(window(1), {label: counts(KEPT) for label in LABELS})
@@ -186,18 +186,18 @@ def test_windows_that_are_known_in_full_are_not_counted_twice() -> None:
     ]  # fmt: skip
 
 
-def test_late_truths_change_the_evidence_and_are_not_added_to_it() -> None:
+def test_late_truths_change_the_evidence_and_are_not_added_to_it():
     first, later = data(KEPT, 0.8, KEPT), data(KEPT, 0.86, KEPT)
     assert judged(later).detail["evidence"] < judged(first).detail["evidence"]
     assert judged(later).detail["evidence"] == judged(data(KEPT, 0.86, KEPT)).detail["evidence"]
     assert judged(later).id != judged(first).id
 
 
-def test_no_more_than_a_year_is_looked_at() -> None:
+def test_no_more_than_a_year_is_looked_at():
     assert len(dated_promises(RULE, data(*[KEPT] * 80), "label 0")) == LONGEST
 
 
-def test_several_labels_in_trouble_need_less_evidence_each() -> None:
+def test_several_labels_in_trouble_need_less_evidence_each():
     known = data(*[0.7] * 3)
     labels = {label: (counts(0.7) if label in LABELS[:5] else found) for label, found in known.current.labels.items()}
     past = tuple(
@@ -208,7 +208,7 @@ def test_several_labels_in_trouble_need_less_evidence_each() -> None:
     assert many.detail["needed"] == pytest.approx(520 * len(LABELS) / 5)
 
 
-def test_labels_too_small_to_be_judged_alone_are_found_as_a_source() -> None:
+def test_labels_too_small_to_be_judged_alone_are_found_as_a_source():
     """Sixty labels of two automated rows a week, each overconfident: none alone, all together."""
     rng = np.random.default_rng(4)
     names = [f"small {i}" for i in range(60)]

@@ -89,7 +89,7 @@ def evidence_from_rows(weeks: list[npt.NDArray[np.bool_]], least: float) -> floa
 
 
 @pytest.mark.parametrize("metric", SHARES)
-def test_the_evidence_is_the_likelihood_ratio_of_the_rows_themselves(metric: str) -> None:
+def test_the_evidence_is_the_likelihood_ratio_of_the_rows_themselves(metric: str):
     rng = np.random.default_rng(SHARES.index(metric))
     weeks = [drawn(rng, 25, 0.15, metric) for _ in range(4)]
     least = 0.9
@@ -103,9 +103,7 @@ def test_the_evidence_is_the_likelihood_ratio_of_the_rows_themselves(metric: str
 
 
 @pytest.mark.parametrize(("metric", "least"), list(itertools.product(SHARES, [0.7, 0.95])))
-def test_where_the_truth_is_just_the_threshold_the_evidence_is_one_at_most_in_the_mean(
-    metric: str, least: float
-) -> None:
+def test_where_the_truth_is_just_the_threshold_the_evidence_is_one_at_most_in_the_mean(metric: str, least: float):
     rng, found = np.random.default_rng([SHARES.index(metric), 1]), []
     threshold = least if ACCUMULATES[metric] == "below" else 1 - least
     for _ in range(2_000):
@@ -119,7 +117,7 @@ def test_where_the_truth_is_just_the_threshold_the_evidence_is_one_at_most_in_th
 
 
 @pytest.mark.parametrize("metric", SHARES)
-def test_a_lasting_fault_is_found_and_a_share_that_keeps_its_limit_is_ok(metric: str) -> None:
+def test_a_lasting_fault_is_found_and_a_share_that_keeps_its_limit_is_ok(metric: str):
     rng = np.random.default_rng([SHARES.index(metric), 2])
     threshold = 0.9 if ACCUMULATES[metric] == "below" else 0.1
     bad = judged(rule_on(metric, threshold), [drawn(rng, 120, 0.3, metric).counts() for _ in range(8)])
@@ -135,7 +133,7 @@ def test_a_lasting_fault_is_found_and_a_share_that_keeps_its_limit_is_ok(metric:
 
 @pytest.mark.parametrize("name", DECIDED)
 @pytest.mark.parametrize("score_is", get_args(ScoreIs))
-def test_a_share_of_decisions_is_that_of_its_metric(name: str, score_is: ScoreIs) -> None:
+def test_a_share_of_decisions_is_that_of_its_metric(name: str, score_is: ScoreIs):
     rows = drawn(np.random.default_rng(4), 300)
     counts = counts_from_rows(
         rows.score, rows.decided == rows.true if score_is == "confidence_in_prediction" else rows.true,
@@ -151,7 +149,7 @@ def test_a_share_of_decisions_is_that_of_its_metric(name: str, score_is: ScoreIs
     assert found.kept == pytest.approx(expected)
 
 
-def test_rows_of_unequal_weight_have_no_fair_share_and_are_said_not_to_be_judged() -> None:
+def test_rows_of_unequal_weight_have_no_fair_share_and_are_said_not_to_be_judged():
     rows = drawn(np.random.default_rng(5), 100)
     uneven = rows.counts(np.where(rows.decided, 1.0, 50.0))
     assert [decided_promise(uneven, name) for name in DECIDED] == [None] * 3
@@ -161,7 +159,7 @@ def test_rows_of_unequal_weight_have_no_fair_share_and_are_said_not_to_be_judged
     assert "no rows of equal weight of which false-negative rate is a share" in explain(verdict, "r").sentence
 
 
-def test_the_history_keeps_the_shares_and_reads_what_an_older_version_kept_without_them() -> None:
+def test_the_history_keeps_the_shares_and_reads_what_an_older_version_kept_without_them():
     counts = drawn(np.random.default_rng(6), 80).counts()
     kept = past_promises.as_json(counts)
     assert past_promises.of_label(kept) == all_promises_of(counts)

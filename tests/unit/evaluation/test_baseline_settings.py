@@ -30,7 +30,7 @@ def reason(rule: Rule, references: References) -> Reason | None:
     return gates(rule, against_baseline(rule, given, references, SOURCE, ()), has_rows=True)[1]
 
 
-def test_a_rule_that_compares_says_what_changed_and_another_needs_no_baseline() -> None:
+def test_a_rule_that_compares_says_what_changed_and_another_needs_no_baseline():
     references = References({}, refused={None: CHANGED})
     assert (reason(RISE, references), reason(LEVEL, references)) == (Reason.SETTINGS_CHANGED, None)
     given = RuleInput(Subject("t", None), WEEK, (COUNTS,))
@@ -48,19 +48,19 @@ def test_a_rule_that_compares_says_what_changed_and_another_needs_no_baseline() 
 )
 def test_only_of_automated_rows_it_matters_that_a_baseline_could_not_be_cut(
     more: dict[str, str], expected: Reason | None
-) -> None:
+):
     references = References({None: PINNED}, not_cut=frozenset({None}))
     assert reason(RISE.model_copy(update=more), references) is expected
 
 
-def test_a_rename_is_kept_with_the_comparison() -> None:
+def test_a_rename_is_kept_with_the_comparison():
     references = References({None: PINNED}, renamed={None: (SettingChange("relation", "t", "u"),)})
     given = RuleInput(Subject("t", None), WEEK, (COUNTS,), PINNED)
     assert against_baseline(RISE, given, references, SOURCE, ()).reference == {"renamed": [["relation", "t", "u"]]}
     assert reason(RISE, references) is None
 
 
-def test_the_former_automate_at_of_a_baseline_that_could_not_be_cut_is_not_called_unset() -> None:
+def test_the_former_automate_at_of_a_baseline_that_could_not_be_cut_is_not_called_unset():
     rule, given = RISE.model_copy(update={"where": "automated"}), RuleInput(Subject("t", None), WEEK, (COUNTS,), PINNED)
     found = against_baseline(rule, given, References({None: PINNED}, not_cut=frozenset({None})), SOURCE, ())
     assert in_words(from_detail(found.detail["settings"])) == "automate_at: another value then, 0.9 now"

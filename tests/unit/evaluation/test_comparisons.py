@@ -44,7 +44,7 @@ def material(*counts: Counts, baseline: Baseline | None = None, at: Window | Non
     return RuleInput(SUBJECT, at or window(), counts, baseline)
 
 
-def test_a_rise_is_seen_with_the_value_that_the_estimate_of_the_window_shows() -> None:
+def test_a_rise_is_seen_with_the_value_that_the_estimate_of_the_window_shows():
     base, now = pinned(rows(20_000)), rows(5_000, over=0.15, seed=2)
     found = compare(RISE, material(now, baseline=base), EVALUATION)
     estimates = estimate([Sample(SUBJECT, now, base.edges)], window(), EVALUATION)
@@ -69,7 +69,7 @@ def textbook_ece(counts: Counts, edges: tuple[int, ...]) -> float:
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("n", [300, 700])
-def test_the_plain_two_day_rule_looks_at_the_textbook_ece_of_each_day_by_itself(seed: int, n: int) -> None:
+def test_the_plain_two_day_rule_looks_at_the_textbook_ece_of_each_day_by_itself(seed: int, n: int):
     rule = Rule.model_validate(
         {"id": "two", "metric": "ece", "threshold": 0.085, "schedule": "daily", "for": 2, "certainty": "none",
          "value": "plug_in", "min_samples": 300}
@@ -86,7 +86,7 @@ def test_the_plain_two_day_rule_looks_at_the_textbook_ece_of_each_day_by_itself(
     assert verdict.outcome == expected
 
 
-def test_a_plain_day_of_too_few_rows_is_not_judged_and_makes_no_streak() -> None:
+def test_a_plain_day_of_too_few_rows_is_not_judged_and_makes_no_streak():
     rule = Rule.model_validate(
         {"id": "two", "metric": "ece", "threshold": 0.05, "schedule": "daily", "for": 2, "certainty": "none"}
     )
@@ -101,7 +101,7 @@ def test_a_plain_day_of_too_few_rows_is_not_judged_and_makes_no_streak() -> None
 
 
 @pytest.mark.parametrize("value", ["plug_in", "debiased"])
-def test_a_rise_of_the_value_that_is_asked_for_is_what_is_compared(value: str) -> None:
+def test_a_rise_of_the_value_that_is_asked_for_is_what_is_compared(value: str):
     base, now = pinned(rows(20_000)), rows(700, over=0.02, seed=3)
     rule = RISE.model_copy(update={"value": value, "certainty": "none"})
     found = compare(rule, material(now, baseline=base), EVALUATION)
@@ -114,7 +114,7 @@ def test_a_rise_of_the_value_that_is_asked_for_is_what_is_compared(value: str) -
         assert found.change < rise
 
 
-def test_a_plain_rule_blocks_the_ranges_whose_gap_as_it_is_exceeds_the_threshold() -> None:
+def test_a_plain_rule_blocks_the_ranges_whose_gap_as_it_is_exceeds_the_threshold():
     blocks = ("slack", "block_scores")
     rule = Rule(id="b", metric="mce", threshold=0.1, certainty="none", value="plug_in", actions=blocks)  # type: ignore[arg-type]
     now = rows(700, over=0.3, seed=5)
@@ -127,7 +127,7 @@ def test_a_plain_rule_blocks_the_ranges_whose_gap_as_it_is_exceeds_the_threshold
     assert tuple(found.detail["worst_range"]) in gaps
 
 
-def test_windows_are_pooled_until_the_rows_could_show_a_change_that_matters() -> None:
+def test_windows_are_pooled_until_the_rows_could_show_a_change_that_matters():
     base = pinned(rows(20_000))
     weeks = [rows(700, seed=seed) for seed in range(4)]
     found = compare(RISE, material(*weeks, baseline=base), EVALUATION)
@@ -139,7 +139,7 @@ def test_windows_are_pooled_until_the_rows_could_show_a_change_that_matters() ->
     assert enough.windows == 1
 
 
-def test_the_p_value_of_a_change_counts_once_for_each_window_that_judges_the_rows() -> None:
+def test_the_p_value_of_a_change_counts_once_for_each_window_that_judges_the_rows():
     base, weeks = pinned(rows(20_000)), [rows(700, over=0.03, seed=seed) for seed in range(4)]
     found = compare(RISE, material(*weeks, baseline=base), EVALUATION)
     at_once = compare(RISE, material(pooled(weeks[: found.windows]), baseline=base), EVALUATION)
@@ -149,7 +149,7 @@ def test_the_p_value_of_a_change_counts_once_for_each_window_that_judges_the_row
     assert 0.0 < at_once.p_value < 0.2
 
 
-def test_the_p_value_of_a_level_counts_once_however_many_windows_are_pooled() -> None:
+def test_the_p_value_of_a_level_counts_once_however_many_windows_are_pooled():
     level = RISE.model_copy(update={"condition": "above", "threshold": 0.1})
     weeks = [rows(150, over=0.1, seed=seed) for seed in range(4)]
     found = compare(level, material(*weeks), EVALUATION)
@@ -167,7 +167,7 @@ def test_the_p_value_of_a_level_counts_once_however_many_windows_are_pooled() ->
 )  # fmt: skip
 def test_a_label_that_has_healed_is_not_held_by_the_weeks_before(
     newest: Counts, outcome: tuple[bool, bool], windows: int
-) -> None:
+):
     base, bad = pinned(rows(20_000)), [rows(700, over=0.3, seed=seed) for seed in range(3)]
     found = compare(RISE, material(newest, *bad, baseline=base), EVALUATION)
     is_breach = found.beyond and found.p_value < 1e-4
@@ -177,7 +177,7 @@ def test_a_label_that_has_healed_is_not_held_by_the_weeks_before(
         assert found.detail["together"]["change"] > RISE.threshold
 
 
-def test_no_pool_reaches_behind_a_week_that_was_fine() -> None:
+def test_no_pool_reaches_behind_a_week_that_was_fine():
     rule = Rule(id="s", metric="overconfidence", where="automated", condition="above", threshold=0.05, min_samples=30)
 
     def acting(n: int, over: float, seed: int) -> Counts:
@@ -194,7 +194,7 @@ def test_no_pool_reaches_behind_a_week_that_was_fine() -> None:
     assert (few.windows, few.n) == (2, 65)  # the week that was fine is one of them where those since are too few
 
 
-def test_one_window_and_pooled_windows_within_the_threshold_say_nothing_of_the_newest_alone() -> None:
+def test_one_window_and_pooled_windows_within_the_threshold_say_nothing_of_the_newest_alone():
     base = pinned(rows(20_000))
     one = compare(RISE, material(rows(6_000, over=0.3), baseline=base), EVALUATION)
     within = compare(RISE, material(*(rows(700, seed=seed) for seed in range(4)), baseline=base), EVALUATION)
@@ -216,7 +216,7 @@ GOOD = tuple(rows(500, seed=seed) for seed in range(3))
 
 
 @pytest.mark.parametrize("rule", [RISE, ABOVE], ids=lambda rule: rule.id)
-def test_older_windows_do_not_hide_that_the_newest_alone_is_a_breach(rule: Rule) -> None:
+def test_older_windows_do_not_hide_that_the_newest_alone_is_a_breach(rule: Rule):
     rule_input = material(rows(130, over=0.55, seed=9), *GOOD, baseline=pinned(rows(20_000)))
     found, _ = looked(rule, rule_input)
     by_itself = compare(rule, replace(rule_input, counts=rule_input.counts[:1]), EVALUATION)
@@ -239,7 +239,7 @@ def test_older_windows_do_not_hide_that_the_newest_alone_is_a_breach(rule: Rule)
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_else_the_pooled_windows_are_the_evidence(counts: tuple[Counts, ...], why: str) -> None:
+def test_else_the_pooled_windows_are_the_evidence(counts: tuple[Counts, ...], why: str):
     rule_input = material(*counts, baseline=pinned(rows(20_000)))
     found, together = looked(RISE, rule_input)
     assert found.windows == together.windows > 1, why
@@ -250,7 +250,7 @@ def test_else_the_pooled_windows_are_the_evidence(counts: tuple[Counts, ...], wh
     assert found.detectable > together.detectable  # at the rate of a family, not at that of one test
 
 
-def test_a_newest_window_that_is_worse_by_less_than_the_threshold_changes_nothing() -> None:
+def test_a_newest_window_that_is_worse_by_less_than_the_threshold_changes_nothing():
     many, rule = EVALUATION.model_copy(update={"min_samples": 60_000}), RISE.model_copy(update={"threshold": 0.05})
     rule_input = material(*(rows(30_000, over=0.06, seed=seed) for seed in range(2)), baseline=pinned(rows(90_000)))
     found = compare_family(rule, [rule_input], many, level=SIGNIFICANT)[0]
@@ -258,13 +258,13 @@ def test_a_newest_window_that_is_worse_by_less_than_the_threshold_changes_nothin
     assert found.detail["newest_p"] < SIGNIFICANT
 
 
-def test_a_rule_on_several_windows_running_is_not_judged_on_fewer() -> None:
+def test_a_rule_on_several_windows_running_is_not_judged_on_fewer():
     twice = ABOVE.model_copy(update={"for_windows": 2})
     found, together = looked(twice, material(rows(130, over=0.9, seed=9), rows(130, over=0.9, seed=8), *GOOD))
     assert replace(found, detectable=together.detectable, adequate=together.adequate) == together
 
 
-def test_what_the_newest_window_shows_alone_is_a_breach_in_its_family() -> None:
+def test_what_the_newest_window_shows_alone_is_a_breach_in_its_family():
     base, counts = pinned(rows(20_000)), (rows(130, over=0.5, seed=9), *GOOD)
     settings = config(RISE, ABOVE, evaluation=EVALUATION)
     windows = [WindowCounts(window(back), {"billing": each}) for back, each in enumerate(counts)]
@@ -275,7 +275,7 @@ def test_what_the_newest_window_shows_alone_is_a_breach_in_its_family() -> None:
         assert {verdict.windows for verdict in verdicts} == {1}
 
 
-def test_where_even_all_windows_are_too_few_that_is_said_with_what_could_have_been_seen() -> None:
+def test_where_even_all_windows_are_too_few_that_is_said_with_what_could_have_been_seen():
     found = compare(RISE, material(rows(60), rows(60, seed=2), baseline=pinned(rows(20_000))), EVALUATION)
     assert not found.adequate
     assert found.n == 120
@@ -292,13 +292,13 @@ def test_where_even_all_windows_are_too_few_that_is_said_with_what_could_have_be
         (replace(material(rows(1_000)), problem=Reason.RELATION_ERROR), Reason.RELATION_ERROR),
     ],
 )
-def test_what_cannot_be_judged_has_a_named_reason(given: RuleInput, reason: Reason) -> None:
+def test_what_cannot_be_judged_has_a_named_reason(given: RuleInput, reason: Reason):
     found = compare(RISE, given, EVALUATION)
     assert found.problem is reason
     assert found.value is None
 
 
-def test_scores_that_moved_too_far_are_not_compared() -> None:
+def test_scores_that_moved_too_far_are_not_compared():
     rng = np.random.default_rng(3)
     low, high = rng.uniform(0.0, 0.4, 20_000), rng.uniform(0.6, 1.0, 5_000)
     base = pinned(counts_from_rows(low, rng.random(20_000) < low))
@@ -309,7 +309,7 @@ def test_scores_that_moved_too_far_are_not_compared() -> None:
 
 
 @pytest.mark.parametrize("label", ["billing", None])
-def test_only_a_label_s_rise_is_put_down_to_another_share_of_true_items(label: str | None) -> None:
+def test_only_a_label_s_rise_is_put_down_to_another_share_of_true_items(label: str | None):
     given = material(share_of_true_items(0.5), baseline=pinned(rows(20_000)))
     found = compare(RISE, replace(given, subject=Subject("tickets", label)), EVALUATION)
     assert found.beyond
@@ -318,7 +318,7 @@ def test_only_a_label_s_rise_is_put_down_to_another_share_of_true_items(label: s
         assert found.detail["class_mix"]["explains"]
 
 
-def test_a_fall_of_accuracy_is_no_more_than_another_share_of_true_items_brings() -> None:
+def test_a_fall_of_accuracy_is_no_more_than_another_share_of_true_items_brings():
     base, season = pinned(rows(20_000)), share_of_true_items(2.0)
     found = compare(FALL, material(season, baseline=base), EVALUATION)
     mix = found.detail["class_mix"]
@@ -349,7 +349,7 @@ def share_of_true_items(factor: float, n: int = 40_000) -> Counts:
 
 
 @pytest.mark.parametrize("fault", ["a new version", "only labels that were given", "less right where it acts"])
-def test_no_season_excuses_what_is_harm(fault: str) -> None:
+def test_no_season_excuses_what_is_harm(fault: str):
     now, then = share_of_true_items(0.5), rows(20_000)
     if fault == "only labels that were given":
         now, then = (replace(each, predicted=np.ones_like(each.predicted)) for each in (now, then))
@@ -361,7 +361,7 @@ def test_no_season_excuses_what_is_harm(fault: str) -> None:
     assert "class_mix" not in found.detail
 
 
-def test_a_model_version_that_the_weeks_of_the_baseline_have_not_is_new() -> None:
+def test_a_model_version_that_the_weeks_of_the_baseline_have_not_is_new():
     base = pinned(rows(20_000), end=window(4).end)
     label = {"billing": rows(1_000)}
 
@@ -375,7 +375,7 @@ def test_a_model_version_that_the_weeks_of_the_baseline_have_not_is_new() -> Non
     ]  # fmt: skip
 
 
-def test_of_too_few_rows_it_is_not_said_that_their_scores_moved() -> None:
+def test_of_too_few_rows_it_is_not_said_that_their_scores_moved():
     rng = np.random.default_rng(3)
     low = rng.uniform(0.0, 0.4, 20_000)
     base, few, enough = pinned(counts_from_rows(low, rng.random(20_000) < low)), RISE.min_samples, 500
@@ -401,7 +401,7 @@ def test_of_too_few_rows_it_is_not_said_that_their_scores_moved() -> None:
 )
 def test_an_ece_is_tested_in_125_rows_or_more_whatever_its_rule_asks_for(
     asks: dict[str, Any], rows_now: int, outcome: str, note: str
-) -> None:
+):
     rule = Rule.model_validate({"id": "wrong", "threshold": 0.1, **asks})
     hits, reason = np.arange(rows_now) % 10 == 0, Reason.ABOVE_THRESHOLD if outcome == "breach" else Reason.TOO_FEW_ROWS
     evidence = compare(rule, material(counts_from_rows(np.full(rows_now, 0.9), hits)), EVALUATION)
@@ -411,7 +411,7 @@ def test_an_ece_is_tested_in_125_rows_or_more_whatever_its_rule_asks_for(
     assert bool(raised_rows(rule, EVALUATION)) == bool(note)
 
 
-def test_a_level_rule_needs_no_baseline() -> None:
+def test_a_level_rule_needs_no_baseline():
     rule = Rule(id="level", metric="ece", condition="above", threshold=0.05)
     found = compare(rule, material(rows(4_000, over=0.3)), EVALUATION)
     assert found.problem is None
@@ -419,7 +419,7 @@ def test_a_level_rule_needs_no_baseline() -> None:
     assert found.p_value < 1e-3
 
 
-def test_the_overconfidence_of_automated_rows_is_an_exact_binomial_test_on_them_alone() -> None:
+def test_the_overconfidence_of_automated_rows_is_an_exact_binomial_test_on_them_alone():
     rule = Rule(id="s", metric="overconfidence", where="automated", condition="above", threshold=0.05, min_samples=30)
     now = rows(2_000, over=0.2)
     found = compare(rule, material(now), EVALUATION)
@@ -438,7 +438,7 @@ def two_days(**more: Any) -> Rule:
     )  # fmt: skip
 
 
-def test_two_windows_running_each_beyond_and_tested_together() -> None:
+def test_two_windows_running_each_beyond_and_tested_together():
     bad, worse = rows(500, over=0.5, seed=1), rows(500, over=0.5, seed=2)
     found = compare(two_days(), material(bad, worse, at=day()), EVALUATION)
     single = compare(replace_for(two_days(), 1), material(pool([bad, worse]), at=day()), EVALUATION)
@@ -453,18 +453,18 @@ def replace_for(rule: Rule, windows: int) -> Rule:
 
 
 @pytest.mark.parametrize("before", [(rows(500, seed=2),), ()], ids=["a good window", "none"])
-def test_a_streak_needs_as_many_windows_beyond_as_the_rule_says(before: tuple[Counts, ...]) -> None:
+def test_a_streak_needs_as_many_windows_beyond_as_the_rule_says(before: tuple[Counts, ...]):
     assert not compare(two_days(), material(rows(500, over=0.6), *before, at=day()), EVALUATION).streak
 
 
-def test_a_streak_of_thin_days_is_made_of_disjoint_groups_of_days() -> None:
+def test_a_streak_of_thin_days_is_made_of_disjoint_groups_of_days():
     thin = [rows(60, over=0.5, seed=seed) for seed in range(6)]
     rule = two_days().model_copy(update={"min_samples": 200})
     found = compare(rule, material(*thin, at=day()), EVALUATION)
     assert (found.windows, found.n) == (4, 240)
 
 
-def test_a_quiet_weekend_is_no_day_of_its_own_beside_busy_ones() -> None:
+def test_a_quiet_weekend_is_no_day_of_its_own_beside_busy_ones():
     weekend = [rows(10, over=0.6, seed=seed) for seed in (1, 2)]
     friday, thursday = rows(700, seed=3), rows(700, over=0.6, seed=4)
     earlier = [rows(700, seed=seed) for seed in (5, 6)]
@@ -481,7 +481,7 @@ def test_a_quiet_weekend_is_no_day_of_its_own_beside_busy_ones() -> None:
     assert not shallow.streak
 
 
-def test_a_shift_rule_holds_the_effect_size_against_its_threshold() -> None:
+def test_a_shift_rule_holds_the_effect_size_against_its_threshold():
     rule = Rule(id="ks", test="ks", column="score", threshold=0.1)
     base = pinned(rows(20_000))
     result = ShiftResult(SUBJECT, window(), "ks", "score", 0.13, 1e-12, 5_000, 20_000)
@@ -493,7 +493,7 @@ def test_a_shift_rule_holds_the_effect_size_against_its_threshold() -> None:
 CONFIG = config(RISE, two_days())
 
 
-def test_all_shift_tests_of_the_source_are_the_family_of_a_shift_rule() -> None:
+def test_all_shift_tests_of_the_source_are_the_family_of_a_shift_rule():
     rule = Rule(id="ks", test="ks", column="score", threshold=0.1)
     counts, base = rows(5_000), pinned(rows(20_000))
     source = SourceData("tickets", WindowCounts(window(), {"billing": counts}), baselines={"billing": base})
@@ -520,25 +520,25 @@ def data(*versions: str, current: str = "v2") -> SourceData:
     return SourceData("tickets", part(0, current), earlier)
 
 
-def test_pooling_never_crosses_a_model_version() -> None:
+def test_pooling_never_crosses_a_model_version():
     assert len(poolable(data("v2", "v2", "v2"), "billing", 4)) == 4
     assert len(poolable(data("v2", "v1", "v2"), "billing", 4)) == 2
     assert len(poolable(data("v2", "", "v2"), "billing", 4)) == 4
 
 
-def test_pooling_never_crosses_the_end_of_the_baseline() -> None:
+def test_pooling_never_crosses_the_end_of_the_baseline():
     base = pinned(rows(20_000), end=window(2).end)
     known = replace(data("v2", "v2", "v2"), baselines={"billing": base})
     assert [p.window.name for p in poolable(known, "billing", 4)] == ["week-0", "week-1"]
 
 
-def test_a_run_looks_at_as_many_windows_as_pooling_may_need() -> None:
+def test_a_run_looks_at_as_many_windows_as_pooling_may_need():
     assert windows_needed(CONFIG, window()) == 4
     assert windows_needed(CONFIG, day()) == 7
 
 
 @pytest.mark.parametrize("metric", ["excess_errors", "automated_accuracy"])
-def test_what_is_said_to_be_promised_and_kept_is_of_the_rows_that_the_metric_looks_at(metric: str) -> None:
+def test_what_is_said_to_be_promised_and_kept_is_of_the_rows_that_the_metric_looks_at(metric: str):
     now = rows(3_000, over=0.2)
     acted = now.where("automated")
     rule = Rule(id="acts", metric=metric, condition="above", threshold=0.5)
@@ -549,7 +549,7 @@ def test_what_is_said_to_be_promised_and_kept_is_of_the_rows_that_the_metric_loo
     assert "of" not in compare(RISE, material(now, baseline=pinned(rows(20_000))), EVALUATION).detail
 
 
-def test_percentile_is_read_as_bootstrap() -> None:
+def test_percentile_is_read_as_bootstrap():
     level, now = Rule(id="level", metric="ece", threshold=0.05, min_samples=100), rows(2_000, over=0.3)
     as_said, drawn, closed = (
         compare(level, material(now), EVALUATION.model_copy(update={"interval": form}))
@@ -574,7 +574,7 @@ def days_near(threshold: float, seed: int) -> tuple[SourceData, Config]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_replay_has_the_outcomes_of_a_run_near_the_threshold_too(seed: int) -> None:
+def test_a_replay_has_the_outcomes_of_a_run_near_the_threshold_too(seed: int):
     data, settings = days_near(0.08, seed)
     run, replay = (
         [

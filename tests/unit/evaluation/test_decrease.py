@@ -37,7 +37,7 @@ def rows(rng: np.random.Generator, n: int, blur: float = 0.0) -> Counts:
 
 
 @pytest.mark.parametrize("metric", FALLING)
-def test_a_fall_of_the_detectable_size_is_seen_about_four_times_in_five(metric: str) -> None:
+def test_a_fall_of_the_detectable_size_is_seen_about_four_times_in_five(metric: str):
     rng, large = np.random.default_rng(22), np.random.default_rng(220)
     needed = detectable_change(metric, rows(rng, 800), rows(rng, 4000), 0.05, falls=True)
     blurs = np.linspace(0.0, 0.5, 6)
@@ -49,7 +49,7 @@ def test_a_fall_of_the_detectable_size_is_seen_about_four_times_in_five(metric: 
 
 
 @pytest.mark.parametrize("metric", FALLING)
-def test_a_fall_is_a_rise_from_the_window_to_the_baseline(metric: str) -> None:
+def test_a_fall_is_a_rise_from_the_window_to_the_baseline(metric: str):
     rng = np.random.default_rng(24)
     window, baseline = rows(rng, 400, 0.1), rows(rng, 2000)
     fall, rise = decrease_test(metric, window, baseline, 0.95), increase_test(metric, baseline, window, 0.95)
@@ -69,7 +69,7 @@ def judged(metric: str, window: Counts, baseline: Counts | None, threshold: floa
 
 
 @pytest.mark.parametrize("metric", FALLING)
-def test_a_fall_that_matters_and_is_significant_is_a_breach(metric: str) -> None:
+def test_a_fall_that_matters_and_is_significant_is_a_breach(metric: str):
     rng = np.random.default_rng(25)
     found = judged(metric, rows(rng, 4000, 0.4), rows(rng, 20_000))
     assert (found.outcome, found.reason) == ("breach", Reason.DECREASED)
@@ -78,14 +78,14 @@ def test_a_fall_that_matters_and_is_significant_is_a_breach(metric: str) -> None
 
 
 @pytest.mark.parametrize("metric", FALLING)
-def test_a_rise_and_a_small_fall_are_ok(metric: str) -> None:
+def test_a_rise_and_a_small_fall_are_ok(metric: str):
     rng = np.random.default_rng(26)
     blurred = rows(rng, 20_000, 0.3)
     assert judged(metric, rows(rng, 10_000), blurred).outcome == "ok"
     assert judged(metric, rows(rng, 10_000, 0.3), blurred).outcome == "ok"
 
 
-def test_a_fall_in_few_rows_is_not_confirmed_and_in_hardly_any_not_evaluated() -> None:
+def test_a_fall_in_few_rows_is_not_confirmed_and_in_hardly_any_not_evaluated():
     baseline = counts_from_rows([0.9] * 3000, [1] * 2700 + [0] * 300)
     unsure = judged("accuracy", counts_from_rows([0.9] * 700, [1] * 607 + [0] * 93), baseline)
     assert (unsure.outcome, unsure.reason) == ("unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY)
@@ -95,7 +95,7 @@ def test_a_fall_in_few_rows_is_not_confirmed_and_in_hardly_any_not_evaluated() -
     assert judged("accuracy", counts_from_rows([0.9] * 700, [1] * 600 + [0] * 100), None).reason == Reason.NO_BASELINE
 
 
-def test_a_breach_says_how_it_was_and_how_it_is() -> None:
+def test_a_breach_says_how_it_was_and_how_it_is():
     rng = np.random.default_rng(28)
     verdict = judged("accuracy", rows(rng, 4000, 0.4), rows(rng, 20_000))
     assert plain_words(verdict).startswith("billing is correct less often than before: accuracy ")
@@ -104,6 +104,6 @@ def test_a_breach_says_how_it_was_and_how_it_is() -> None:
     assert plain_words(area).startswith("billing separates right from wrong worse than before: ROC AUC ")
 
 
-def test_the_threshold_is_drawn_below_the_baseline() -> None:
+def test_the_threshold_is_drawn_below_the_baseline():
     trend = trend_data("roc_auc", "all", [], [], windows=[WEEK], baseline=0.9, rules=[rule_of("roc_auc")])
     assert list(trend.limits.values()) == [pytest.approx(0.87)]

@@ -97,23 +97,23 @@ def found_in(parts: Mapping[Segment, Sequence[tuple[float, float]]], **given: An
 # --- the state
 
 
-def test_a_breach_of_a_rule_that_acts_is_unsafe_and_of_another_degraded() -> None:
+def test_a_breach_of_a_rule_that_acts_is_unsafe_and_of_another_degraded():
     assert diagnose(facts(verdict(), verdict("other", "ok"))).state is DiagnosisState.UNSAFE
     assert diagnose(facts(verdict(outcome="ok"), verdict("other"))).state is DiagnosisState.DEGRADED
 
 
-def test_an_unconfirmed_verdict_and_a_breach_of_severity_info_are_notes_of_a_fine_label() -> None:
+def test_an_unconfirmed_verdict_and_a_breach_of_severity_info_are_notes_of_a_fine_label():
     told = diagnose(facts(verdict(outcome="unconfirmed"), verdict("shift", severity="info")))
     assert (told.state, told.notes.unconfirmed, told.notes.info) == (DiagnosisState.FINE, ("acts",), ("shift",))
     assert told.because == ("acts-id",)
 
 
-def test_a_label_is_fine_only_where_a_rule_that_acts_was_judged() -> None:
+def test_a_label_is_fine_only_where_a_rule_that_acts_was_judged():
     assert diagnose(facts(not_judged(), verdict("other", "ok"))).state is DiagnosisState.CANNOT_TELL
     assert diagnose(facts(not_judged(), verdict("other", "ok"), acting=frozenset())).state is DiagnosisState.FINE
 
 
-def test_a_verdict_of_long_ago_says_nothing_of_the_present() -> None:
+def test_a_verdict_of_long_ago_says_nothing_of_the_present():
     old = replace(LAST, start=LAST.start - timedelta(weeks=3), end=LAST.end - timedelta(weeks=3))
     assert diagnose(facts(verdict(outcome="ok", window=old))).state is DiagnosisState.CANNOT_TELL
     yesterday = day("2026-08-15", UTC)
@@ -128,16 +128,16 @@ def test_a_verdict_of_long_ago_says_nothing_of_the_present() -> None:
         (Reason.SCORES_MOVED, NotTold.NO_BASELINE), (Reason.TOO_FEW_ROWS, NotTold.TOO_FEW_ROWS),
     ],
 )  # fmt: skip
-def test_why_nothing_can_be_told(reason: Reason, told: NotTold) -> None:
+def test_why_nothing_can_be_told(reason: Reason, told: NotTold):
     assert diagnose(facts(not_judged(reason))).reason is told
 
 
-def test_a_label_without_rows_says_when_it_had_some_last_and_how_many_it_had() -> None:
+def test_a_label_without_rows_says_when_it_had_some_last_and_how_many_it_had():
     told = diagnose(facts(not_judged(Reason.NO_ROWS, n=0), windows=world(EVERYWHERE)[:-1]))
     assert (told.reason, told.notes.last_rows, told.notes.usual_rows) == (NotTold.NO_ROWS, "2026-W32", ROWS)
 
 
-def test_too_few_rows_say_how_many_weeks_would_do() -> None:
+def test_too_few_rows_say_how_many_weeks_would_do():
     few = not_judged(n=20, windows=2, detectable=0.3, detail={"rows_needed": 30, "seen_at_most": 0.1})
     assert diagnose(facts(few)).notes.weeks == 18
     assert diagnose(facts(replace(few, detectable=None))).notes.weeks == 3
@@ -158,11 +158,11 @@ def test_too_few_rows_say_how_many_weeks_would_do() -> None:
         ({"metric": "ks", "reason": Reason.DISTRIBUTION_SHIFTED}, LabelProblem.SHIFTED),
     ],
 )
-def test_what_is_wrong(given: dict[str, Any], problem: LabelProblem) -> None:
+def test_what_is_wrong(given: dict[str, Any], problem: LabelProblem):
     assert diagnose(facts(verdict(**given), windows=world(EVERYWHERE))).problem is problem
 
 
-def test_the_most_harmful_problem_of_the_rules_that_act_leads() -> None:
+def test_the_most_harmful_problem_of_the_rules_that_act_leads():
     told = diagnose(facts(verdict("other"), verdict(metric="automated_accuracy"), windows=world(EVERYWHERE)))
     assert (told.problem, set(told.because)) == (LabelProblem.LESS_ACCURATE, {"acts-id", "other-id"})
 
@@ -170,7 +170,7 @@ def test_the_most_harmful_problem_of_the_rules_that_act_leads() -> None:
 # --- since when, where and why
 
 
-def test_the_beginning_never_moves_later_while_the_trouble_goes_on() -> None:
+def test_the_beginning_never_moves_later_while_the_trouble_goes_on():
     first = replace(found_in(EVERYWHERE), window=WEEKS[-3], found=WEEKS[-3].name)
     earlier = replace(first, since=replace(first.since, window=WEEKS[5].name))  # type: ignore[type-var]
     for between in ((), (Diagnosis("mail", "billing", WEEKS[-2], DiagnosisState.CANNOT_TELL),)):
@@ -182,13 +182,13 @@ def test_the_beginning_never_moves_later_while_the_trouble_goes_on() -> None:
     assert again.found == LAST.name
 
 
-def test_a_trouble_that_cannot_be_judged_keeps_its_name_and_its_beginning() -> None:
+def test_a_trouble_that_cannot_be_judged_keeps_its_name_and_its_beginning():
     first = replace(found_in(EVERYWHERE), window=WEEKS[-2])
     told = diagnose(facts(not_judged(), past=(first,)))
     assert (told.state, told.problem, told.since) == (DiagnosisState.CANNOT_TELL, first.problem, first.since)
 
 
-def test_the_part_is_that_with_the_largest_gap_and_not_that_with_most_rows() -> None:
+def test_the_part_is_that_with_the_largest_gap_and_not_that_with_most_rows():
     parts = {**IN_ONE, ("model_version", "2.1"): broken(1.0, 0.81)}
     told = found_in(parts)
     assert told.segment == ("channel", "web")
@@ -196,13 +196,13 @@ def test_the_part_is_that_with_the_largest_gap_and_not_that_with_most_rows() -> 
     assert told.cause is None
 
 
-def test_parts_that_compensate_each_other_are_seen() -> None:
+def test_parts_that_compensate_each_other_are_seen():
     parts = {("channel", "web"): broken(0.3, 0.6), ("channel", "email"): broken(0.7, 0.9 + 0.3 * 0.3 / 0.7)}
     assert found_in(parts).segment == ("channel", "web")
 
 
 @pytest.mark.parametrize("late", [0, 1, 3])
-def test_a_version_that_all_rows_have_is_the_cause_only_if_the_break_comes_with_it(late: int) -> None:
+def test_a_version_that_all_rows_have_is_the_cause_only_if_the_break_comes_with_it(late: int):
     arrives = FAULT_AT + late
     told = found_in(EVERYWHERE, version=["1"] * arrives + ["2"] * (len(WEEKS) - arrives))
     assert (told.cause and told.cause.text) == (None if late else "version 2")
@@ -212,7 +212,7 @@ def test_a_version_that_all_rows_have_is_the_cause_only_if_the_break_comes_with_
 @pytest.mark.parametrize(("early", "began"), [(1, FAULT_AT - 1), (2, None)])
 def test_a_version_came_in_the_window_that_had_it_first_even_if_that_was_not_judged(
     state: str, early: int, began: int | None
-) -> None:
+):
     arrives = FAULT_AT - early
     windows = world(EVERYWHERE, version=["1"] * arrives + ["2"] * (len(WEEKS) - arrives))
     for at in range(arrives, FAULT_AT):
@@ -224,9 +224,7 @@ def test_a_version_came_in_the_window_that_had_it_first_even_if_that_was_not_jud
 
 
 @pytest.mark.parametrize(("of_version_1", "cause"), [(ROWS, None), (ROWS - 1, "version 2")])
-def test_a_version_of_the_source_of_which_the_label_may_have_no_row_is_no_cause(
-    of_version_1: int, cause: str | None
-) -> None:
+def test_a_version_of_the_source_of_which_the_label_may_have_no_row_is_no_cause(of_version_1: int, cause: str | None):
     mixed = {"1": of_version_1, "2": 20 * ROWS}
     version = ["1"] * FAULT_AT + ["2"] * (len(WEEKS) - FAULT_AT)
     windows = [
@@ -237,7 +235,7 @@ def test_a_version_of_the_source_of_which_the_label_may_have_no_row_is_no_cause(
     assert (told.cause and told.cause.text) == cause
 
 
-def test_a_version_of_some_rows_is_the_cause_if_these_became_worse_than_the_others() -> None:
+def test_a_version_of_some_rows_is_the_cause_if_these_became_worse_than_the_others():
     def arrives(kept: float) -> dict[Segment, list[tuple[float, float]]]:
         new = [(0.0 if at < FAULT_AT else 0.4, kept) for at in range(len(WEEKS))]
         old = [(1.0 if at < FAULT_AT else 0.6, 0.9) for at in range(len(WEEKS))]
@@ -257,7 +255,7 @@ def test_a_version_of_some_rows_is_the_cause_if_these_became_worse_than_the_othe
     assert (told.segment, told.cause) == (None, None)
 
 
-def test_more_rows_of_a_part_that_was_always_worse_are_a_mix() -> None:
+def test_more_rows_of_a_part_that_was_always_worse_are_a_mix():
     phone = [(0.1 if at < FAULT_AT else 0.6, 0.6) for at in range(len(WEEKS))]
     email = [(0.9 if at < FAULT_AT else 0.4, 0.9) for at in range(len(WEEKS))]
     told = found_in({("channel", "phone"): phone, ("channel", "email"): email})
@@ -296,14 +294,14 @@ def seasonal(
     return found
 
 
-def test_another_share_of_true_items_is_the_cause_where_nothing_else_changed() -> None:
+def test_another_share_of_true_items_is_the_cause_where_nothing_else_changed():
     told = diagnose(facts(verdict(), windows=seasonal(0.3, 0.15)))
     assert (told.cause.text, told.cause.began) == ("class_mix 30% to 15%", WEEKS[FAULT_AT].name)
     assert told.cause.share == pytest.approx(1.0, abs=0.05)
     assert "its share of all items went from 30% to 15%" in cause_words(told.cause)
 
 
-def test_of_a_fall_that_is_more_than_that_it_is_said_how_much_another_share_explains() -> None:
+def test_of_a_fall_that_is_more_than_that_it_is_said_how_much_another_share_explains():
     windows = seasonal(0.3, 0.15)  # .15 less often right in the bands, with the rows that they have since
     for at, window in enumerate(windows[FAULT_AT:], FAULT_AT):
         acting = window.labels["billing"]["automated"]
@@ -318,21 +316,21 @@ def test_of_a_fall_that_is_more_than_that_it_is_said_how_much_another_share_expl
     [seasonal(0.3, 0.15, faulty=True), seasonal(0.3, 0.3), seasonal(0.3, 0.15, score_is="confidence_in_prediction")],
     ids=["as many true items less, with the scores as before", "nothing", "right decisions are no class"],
 )
-def test_a_fault_is_no_other_share_of_true_items(windows: Sequence[PastWindow]) -> None:
+def test_a_fault_is_no_other_share_of_true_items(windows: Sequence[PastWindow]):
     assert diagnose(facts(verdict(), windows=windows)).cause is None
 
 
 @pytest.mark.parametrize(
     ("weeks", "text"), [(-2, None), (-1, "annotation prompt v7"), (0, "annotation prompt v7"), (1, None), (4, None)]
 )
-def test_an_annotation_is_a_cause_near_the_break_only(weeks: int, text: str | None) -> None:
+def test_an_annotation_is_a_cause_near_the_break_only(weeks: int, text: str | None):
     at = WEEKS[FAULT_AT].start + timedelta(weeks=weeks, days=1)
     note = Annotation("n", "mail", None, at, "prompt v7", at, "ana")
     told = found_in(EVERYWHERE, annotations=(note,))
     assert (told.cause and told.cause.text) == text
 
 
-def test_a_metric_without_promises_is_dated_by_its_own_values() -> None:
+def test_a_metric_without_promises_is_dated_by_its_own_values():
     levels = [Level(each.name, 0.9 - 0.1 * (at >= FAULT_AT), 0.0001) for at, each in enumerate(WEEKS)]
     lead = verdict(metric="roc_auc", where="all", detail={"condition": "decrease"})
     told = diagnose(facts(lead, windows=world(EVERYWHERE), levels={("roc_auc", "all"): levels}))
@@ -342,7 +340,7 @@ def test_a_metric_without_promises_is_dated_by_its_own_values() -> None:
 # --- what it costs, and what to do
 
 
-def test_the_cost_is_that_of_the_time_on_else_what_it_would_have_been() -> None:
+def test_the_cost_is_that_of_the_time_on_else_what_it_would_have_been():
     would = found_in(EVERYWHERE).cost
     since = WEEKS[FAULT_AT:]
     assert (would.acted, would.items) == (False, ROWS * len(since))
@@ -353,7 +351,7 @@ def test_the_cost_is_that_of_the_time_on_else_what_it_would_have_been() -> None:
     assert cost.low < cost.extra_errors < cost.high
 
 
-def test_what_a_day_found_first_costs_the_weeks_that_begin_after_it() -> None:
+def test_what_a_day_found_first_costs_the_weeks_that_begin_after_it():
     first = found_in(EVERYWHERE)
     day = f"{WEEKS[FAULT_AT].start + timedelta(days=2):%Y-%m-%d}"
     earlier = replace(first, window=WEEKS[-2], since=replace(first.since, window=day, low=day, high=day))  # type: ignore[type-var]
@@ -365,7 +363,7 @@ def test_what_a_day_found_first_costs_the_weeks_that_begin_after_it() -> None:
     assert newest.cost.items == ROWS  # the week of that day, where no later one is known
 
 
-def test_a_version_stays_the_cause_after_a_later_one_took_its_rows() -> None:
+def test_a_version_stays_the_cause_after_a_later_one_took_its_rows():
     first = found_in(EVERYWHERE)
     cause = LikelyCause("version", "2", first.since.window)
     wrong = replace(first.since, window=WEEKS[-1].name)  # type: ignore[type-var]  # it surely began earlier
@@ -381,7 +379,7 @@ def drawn(hit_rate_at: Any, rng: np.random.Generator, rows: int = 2_000) -> Any:
     return counts_from_rows(score, rng.random(rows) < hit_rate_at(score), automate_at=0.8)
 
 
-def test_scores_that_are_all_too_high_are_recalibrated_measured_on_other_weeks() -> None:
+def test_scores_that_are_all_too_high_are_recalibrated_measured_on_other_weeks():
     rng = np.random.default_rng(1)
     counts = {each.name: drawn(lambda score: score - 0.2, rng) for each in reversed(WEEKS[-3:])}
     advice = found_in(EVERYWHERE, counts=counts).advice
@@ -390,7 +388,7 @@ def test_scores_that_are_all_too_high_are_recalibrated_measured_on_other_weeks()
     assert advice.before > 0.15
 
 
-def test_where_accuracy_fell_the_highest_scores_may_act_on_if_another_week_agrees() -> None:
+def test_where_accuracy_fell_the_highest_scores_may_act_on_if_another_week_agrees():
     rng = np.random.default_rng(2)
     counts = {
         each.name: drawn(lambda score: np.where(score >= 0.9, 0.97, 0.7), rng, 6_000) for each in reversed(WEEKS[-3:])
@@ -404,7 +402,7 @@ def test_where_accuracy_fell_the_highest_scores_may_act_on_if_another_week_agree
     assert alone.step == "retrain"
 
 
-def test_they_need_not_be_right_more_often_than_before_less_the_margin_of_the_rule() -> None:
+def test_they_need_not_be_right_more_often_than_before_less_the_margin_of_the_rule():
     rng = np.random.default_rng(2)
     counts = {
         each.name: drawn(lambda score: np.where(score >= 0.9, 0.88, 0.7), rng, 6_000) for each in reversed(WEEKS[-3:])
@@ -417,7 +415,7 @@ def test_they_need_not_be_right_more_often_than_before_less_the_margin_of_the_ru
     assert steps == ["act_from_score", "retrain"]
 
 
-def test_no_lower_score_than_acts_now_is_advised_and_what_is_right_now_is_of_what_acts() -> None:
+def test_no_lower_score_than_acts_now_is_advised_and_what_is_right_now_is_of_what_acts():
     rng = np.random.default_rng(2)
     good = [drawn(lambda score: np.where(score >= 0.6, 0.95, 0.5), rng, 6_000) for _ in range(3)]
     assert higher_score(good, 0.9) is None  # from .8 on it acts already
@@ -426,7 +424,7 @@ def test_no_lower_score_than_acts_now_is_advised_and_what_is_right_now_is_of_wha
     assert step.before == pytest.approx(float(acts.wy.sum() / acts.w.sum()))
 
 
-def test_windows_of_a_source_are_those_of_its_labels_while_each_was_on() -> None:
+def test_windows_of_a_source_are_those_of_its_labels_while_each_was_on():
     whole = [replace(each, labels={**each.labels, None: each.labels["billing"], "fax": each.labels["billing"]})
              for each in world(EVERYWHERE)]  # fmt: skip
     lead = replace(verdict(), subject=Subject("mail", None))
@@ -435,7 +433,7 @@ def test_windows_of_a_source_are_those_of_its_labels_while_each_was_on() -> None
     assert cost.items == ROWS * len(WEEKS[FAULT_AT:])
 
 
-def test_the_same_facts_give_the_same_diagnosis() -> None:
+def test_the_same_facts_give_the_same_diagnosis():
     rng = np.random.default_rng(3)
     counts = {LAST.name: drawn(lambda score: score - 0.2, rng)}
     first, second = (found_in(IN_ONE, counts=counts) for _ in range(2))

@@ -72,7 +72,7 @@ STATES = {"refund": UNSAFE, "billing": FINE, "login": FINE}
         {"metric": "automated_accuracy", "detail": {"condition": "below"}, "threshold": 0.85},
     ],
 )
-def test_one_label_in_trouble_explains_its_source_where_the_others_are_within_the_limits(given: dict[str, Any]) -> None:
+def test_one_label_in_trouble_explains_its_source_where_the_others_are_within_the_limits(given: dict[str, Any]):
     assert explained(ONE, STATES, breach(**given)) == ("refund",)
 
 
@@ -86,23 +86,23 @@ def test_one_label_in_trouble_explains_its_source_where_the_others_are_within_th
         {},
     ],
 )
-def test_a_fault_of_all_is_not_explained_by_the_label_that_was_found_first(given: dict[str, Any]) -> None:
+def test_a_fault_of_all_is_not_explained_by_the_label_that_was_found_first(given: dict[str, Any]):
     everywhere = {"refund": 0.3, "billing": 0.1, "login": 0.1}
     assert explained(everywhere, STATES, breach(**given)) == ()
     assert explained(everywhere, STATES | {"billing": DEGRADED, "login": DEGRADED}, breach(**given)) == ()
 
 
-def test_each_rule_in_breach_must_be_explained() -> None:
+def test_each_rule_in_breach_must_be_explained():
     other = breach(id="other", metric="accuracy", detail={"condition": "below"}, threshold=0.95)
     assert explained(ONE, STATES, breach(), other) == ()
 
 
-def test_a_source_that_must_not_act_and_a_metric_of_whole_rows_are_never_explained() -> None:
+def test_a_source_that_must_not_act_and_a_metric_of_whole_rows_are_never_explained():
     assert explained(ONE, STATES, breach(), whole=UNSAFE) == ()
     assert explained(ONE, STATES, breach(metric="top1_accuracy", detail={"condition": "below"})) == ()
 
 
-def test_a_label_whose_trouble_is_less_severe_explains_nothing() -> None:
+def test_a_label_whose_trouble_is_less_severe_explains_nothing():
     degraded = STATES | {"refund": DEGRADED}
     assert explained(ONE, degraded, breach()) == ()
     assert explained(ONE, degraded, breach(), of_labels="critical") == ("refund",)

@@ -44,7 +44,7 @@ def family(seed: int, labels: int = 5) -> list[RuleInput]:
 
 
 @pytest.mark.parametrize(("metric", "condition"), KINDS)
-def test_a_family_finds_of_each_label_what_is_found_of_it_alone(metric: str, condition: Condition) -> None:
+def test_a_family_finds_of_each_label_what_is_found_of_it_alone(metric: str, condition: Condition):
     judged = 0
     for seed in range(6):
         rule = Rule(
@@ -64,14 +64,14 @@ def test_a_family_finds_of_each_label_what_is_found_of_it_alone(metric: str, con
     assert judged >= 5
 
 
-def test_what_is_the_same_is_distinguished_from_what_is_not() -> None:
+def test_what_is_the_same_is_distinguished_from_what_is_not():
     one = Interval(0.1, 0.05, 0.2, 0.1)
     assert same([one, {"a": 1.0}], [replace(one, value=0.1 + 1e-12), {"a": 1.0}])
     assert not same([one], [replace(one, value=0.1 + 1e-8)])
     assert not same({"a": 1.0}, {"a": None})
 
 
-def test_hits_beyond_a_limit_are_those_of_the_binomial_distribution() -> None:
+def test_hits_beyond_a_limit_are_those_of_the_binomial_distribution():
     rng = np.random.default_rng(3)
     n = np.concatenate([[1.0, 100.0, 700.0], np.rint(rng.uniform(1, 6000, 5)), [250.0, 250.0, 40.5]])[None]
     score = np.append(rng.random(8), [0.02, 0.98, 0.4])[None]
@@ -92,7 +92,7 @@ def test_hits_beyond_a_limit_are_those_of_the_binomial_distribution() -> None:
     assert found[:, -1] == pytest.approx(np.minimum(beyond, 1), abs=1e-12)
 
 
-def test_hits_of_very_many_rows_keep_the_digits_of_both_tails() -> None:
+def test_hits_of_very_many_rows_keep_the_digits_of_both_tails():
     n = np.array([[8e5, 3e6, 3e6, 2e7, 100.0]])
     score, rate = np.array([[[0.5, 0.3, 0.9, 0.02, 0.4]], [[0.5, 0.3005, 0.9001, 0.0201, 0.4]]])
     limit = np.array([[0.0, 1e-4, 1e-3, 4e-3, 0.97]])
@@ -105,7 +105,7 @@ def test_hits_of_very_many_rows_keep_the_digits_of_both_tails() -> None:
     assert 0 < found[3, 0] < 1e-12
 
 
-def test_a_p_value_of_the_mce_is_small_but_never_nothing() -> None:
+def test_a_p_value_of_the_mce_is_small_but_never_nothing():
     tables = [table([2000, 2000], [0.3, 0.6], [0.3 + gap, 0.6]) for gap in (0.0, 0.05, 0.1, 0.12, 0.4)]
     p = [mce_increase_p(risen, tables[0]) for risen in tables]
     assert p == sorted(p, reverse=True)
@@ -113,7 +113,7 @@ def test_a_p_value_of_the_mce_is_small_but_never_nothing() -> None:
     assert LEAST_P <= p[-1] <= p[-2] < 1e-9
 
 
-def test_a_subject_and_a_name_distinguish_results() -> None:
+def test_a_subject_and_a_name_distinguish_results():
     told = each_by_content(lambda asked: [f"{subject.label} {name}" for subject, name in asked])
     one, two = Subject("tickets", "a"), Subject("tickets", "b")
     assert told([(one, "x"), (two, "x"), (one, "y")]) == ["a x", "b x", "a y"]

@@ -79,7 +79,7 @@ def accuracy_of(counts: Counts) -> float:
     return float(right.sum() / counts.w.sum())
 
 
-def test_the_evidence_on_an_accuracy_is_that_of_rows_which_promise_the_accuracy_of_the_baseline() -> None:
+def test_the_evidence_on_an_accuracy_is_that_of_rows_which_promise_the_accuracy_of_the_baseline():
     rng = np.random.default_rng(1)
     then = [drawn(rng, CALIBRATED) for _ in range(PINNED)]
     worse = [rate - 0.05 if rate > 0.5 else rate + 0.035 for rate in CALIBRATED]
@@ -111,18 +111,18 @@ def first_found(rule: Rule, seed: int, rates: Rates, weeks: int = 20, scores: Ra
     return next(found, 99)
 
 
-def test_gaps_of_opposite_signs_that_last_are_found_and_the_noise_of_gaps_is_not() -> None:
+def test_gaps_of_opposite_signs_that_last_are_found_and_the_noise_of_gaps_is_not():
     assert [first_found(ECE, seed, both_sides(0.03)) <= 14 for seed in range(4)] == [True] * 4
     assert [first_found(ECE, seed, CALIBRATED) for seed in range(2)] == [99] * 2
 
 
-def test_an_auc_that_fell_with_calibration_kept_is_found() -> None:
+def test_an_auc_that_fell_with_calibration_kept_is_found():
     nearer = 0.56 + 0.8 * (np.array(SCORES) - 0.56)
     assert [first_found(AUC, seed, nearer.tolist(), scores=nearer.tolist()) <= 10 for seed in range(3)] == [True] * 3
     assert first_found(ECE, 3, nearer.tolist(), scores=nearer.tolist()) == 99
 
 
-def test_a_label_that_is_better_than_its_baseline_is_in_no_breach() -> None:
+def test_a_label_that_is_better_than_its_baseline_is_in_no_breach():
     rng = np.random.default_rng(7)
     base = frozen([drawn(rng, both_sides(0.05)) for _ in range(PINNED)], ECE)
     weeks = [drawn(rng, CALIBRATED) for _ in range(6)]
@@ -132,7 +132,7 @@ def test_a_label_that_is_better_than_its_baseline_is_in_no_breach() -> None:
         assert not verdict.detail["beyond"]
 
 
-def test_more_traffic_in_a_band_that_was_always_wrong_is_no_evidence_of_changed_behaviour() -> None:
+def test_more_traffic_in_a_band_that_was_always_wrong_is_no_evidence_of_changed_behaviour():
     rng = np.random.default_rng(8)
     off = [0.1, 0.3, 0.6, 0.85, 0.80]
     base = frozen([drawn(rng, off) for _ in range(PINNED)], ECE)
@@ -153,7 +153,7 @@ def of_odds(rng: np.random.Generator, odds: float, rates: Rates = CALIBRATED) ->
 
 
 @pytest.mark.parametrize("odds", [0.5, 0.67, 1.6])
-def test_a_season_is_no_lasting_rise_of_the_ece_also_when_it_is_over(odds: float) -> None:
+def test_a_season_is_no_lasting_rise_of_the_ece_also_when_it_is_over(odds: float):
     rng = np.random.default_rng(31)
     base = frozen([drawn(rng, CALIBRATED) for _ in range(PINNED)], ECE)
     season = [of_odds(rng, odds) for _ in range(10)]
@@ -169,7 +169,7 @@ def test_a_season_is_no_lasting_rise_of_the_ece_also_when_it_is_over(odds: float
     assert (faulty.outcome, faulty.reason) == ("breach", Reason.INCREASED)
 
 
-def test_the_share_of_each_window_is_told_where_only_that_changed() -> None:
+def test_the_share_of_each_window_is_told_where_only_that_changed():
     rng = np.random.default_rng(32)
     base = frozen([drawn(rng, CALIBRATED, 20_000) for _ in range(PINNED)], ECE)
     weeks = [of_odds(rng, 2.0) for _ in range(3)] + [drawn(rng, [rate - 0.05 for rate in CALIBRATED]) for _ in range(6)]
@@ -183,12 +183,12 @@ def test_the_share_of_each_window_is_told_where_only_that_changed() -> None:
 
 
 @pytest.mark.parametrize("rule", [ECE, AUC], ids=lambda rule: rule.id)
-def test_without_a_baseline_nothing_is_judged(rule: Rule) -> None:
+def test_without_a_baseline_nothing_is_judged(rule: Rule):
     verdict = judged(rule, None, [drawn(np.random.default_rng(9), CALIBRATED)])
     assert (verdict.outcome, verdict.reason) == ("not_evaluated", Reason.NO_BASELINE)
 
 
-def test_the_explanation_says_what_rose_against_what_and_on_which_evidence() -> None:
+def test_the_explanation_says_what_rose_against_what_and_on_which_evidence():
     rng = np.random.default_rng(4)
     base = frozen([drawn(rng, CALIBRATED) for _ in range(PINNED)], ECE)
     verdict = judged(ECE, base, [drawn(rng, both_sides(0.06)) for _ in range(5)])

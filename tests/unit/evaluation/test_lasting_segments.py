@@ -63,7 +63,7 @@ def verdicts(known: SourceData, **changes: Any) -> dict[str | None, Verdict]:
     return {v.subject.label: v for v in verdicts_of(rule, known, config, ())}
 
 
-def test_one_channel_that_goes_wrong_is_found_and_named() -> None:
+def test_one_channel_that_goes_wrong_is_found_and_named():
     found = verdicts(data(*[{**FINE, "web": 0.65}] * 4, *[FINE] * 6))
     verdict = found["label 0"]
     assert (verdict.outcome, verdict.reason) == ("breach", Reason.ABOVE_THRESHOLD)
@@ -77,7 +77,7 @@ def test_one_channel_that_goes_wrong_is_found_and_named() -> None:
     assert {v.outcome for label, v in found.items() if label != "label 0"} == {"ok"}
 
 
-def test_segments_that_compensate_each_other_are_found_though_their_label_keeps_its_promise() -> None:
+def test_segments_that_compensate_each_other_are_found_though_their_label_keeps_its_promise():
     known = data(*[{**FINE, "web": 0.75, "mail": 1.0, "phone": 0.95}] * 12)
     assert verdicts(known)["label 0"].detail["segment"] == ["channel", "web"]
     assert verdicts(known)["label 0"].outcome == "breach"
@@ -85,7 +85,7 @@ def test_segments_that_compensate_each_other_are_found_though_their_label_keeps_
     assert next(v.outcome for v in total if v.subject.label == "label 0") == "ok"
 
 
-def test_a_band_of_scores_is_a_segment_of_every_source() -> None:
+def test_a_band_of_scores_is_a_segment_of_every_source():
     def only_high(rows: int, kept: float) -> Counts:
         outcome = np.repeat([0.85, kept], rows)
         return counts_from_rows(np.repeat([0.85, 0.97], rows), outcome, automate_at=0.8)
@@ -105,7 +105,7 @@ def test_a_band_of_scores_is_a_segment_of_every_source() -> None:
     assert plain_words(found["a"]).startswith("a is overconfident in scores from 0.9: 80% correct")
 
 
-def test_the_evidence_of_a_label_is_the_mean_of_its_segments() -> None:
+def test_the_evidence_of_a_label_is_the_mean_of_its_segments():
     known = data({**FINE, "web": 0.8}, {**FINE, "mail": 0.8}, FINE)
     found = verdicts(known, segments=("channel",))["label 0"]
     runs = [
@@ -119,7 +119,7 @@ def test_the_evidence_of_a_label_is_the_mean_of_its_segments() -> None:
     assert found.detail["segments"] == 4
 
 
-def test_small_segments_are_said_to_be_too_small_and_no_row_at_all_is_said_too() -> None:
+def test_small_segments_are_said_to_be_too_small_and_no_row_at_all_is_said_too():
     few = verdicts(data({"web": 1.0}, rows=4), segments=("channel",))["label 0"]
     assert (few.outcome, few.reason) == ("not_evaluated", Reason.TOO_FEW_ROWS)
     assert (few.detail["segments_judged"], few.detail["segments"]) == (0, 1)
@@ -128,7 +128,7 @@ def test_small_segments_are_said_to_be_too_small_and_no_row_at_all_is_said_too()
     assert verdicts(none)["label 0"].reason == Reason.NO_ROWS
 
 
-def test_the_only_value_of_a_column_which_all_rows_have_is_named_as_no_part_of_them() -> None:
+def test_the_only_value_of_a_column_which_all_rows_have_is_named_as_no_part_of_them():
     found = verdicts(data(*[{"web": 0.65}] * 4), segments=("channel",))["label 0"]
     assert (found.outcome, found.detail["segment"], found.detail["segments_named"]) == ("breach", None, [])
     assert plain_words(found) == "label 0 is overconfident: 65% correct, scores claimed 91% (4 weeks pooled)"
@@ -139,14 +139,14 @@ def test_the_only_value_of_a_column_which_all_rows_have_is_named_as_no_part_of_t
     assert off.detail["turns_off"] == [["channel", "web"]]  # what is beyond the threshold is off all the same
 
 
-def test_an_ok_says_how_many_segments_could_be_judged() -> None:
+def test_an_ok_says_how_many_segments_could_be_judged():
     found = verdicts(data(*[FINE] * 20))["label 0"]
     assert found.outcome == "ok"
     said = f"7 of {found.detail['segments']} could have shown what matters"
     assert any(said in check.answer for check in explain(found, "r").checks)
 
 
-def test_a_fault_that_was_fixed_is_forgotten_and_another_segment_does_not_take_its_blame() -> None:
+def test_a_fault_that_was_fixed_is_forgotten_and_another_segment_does_not_take_its_blame():
     broken = [{**FINE, "web": 0.5}] * 10
     known = [data(*[{**FINE, "web": 0.93}] * good, *broken) for good in (0, 2, 8)]
     after = [verdicts(each, segments=("channel",))["label 0"] for each in known]
@@ -155,7 +155,7 @@ def test_a_fault_that_was_fixed_is_forgotten_and_another_segment_does_not_take_i
     assert after[-1].outcome == "ok"
 
 
-def test_a_rule_looks_only_at_the_columns_that_it_names_and_is_not_about_sources_without_them() -> None:
+def test_a_rule_looks_only_at_the_columns_that_it_names_and_is_not_about_sources_without_them():
     known = data(*[{**FINE, "web": 0.65}] * 6)
     assert verdicts(known, segments=("score_band",))["label 0"].detail["segment"][0] == "score_band"
     assert verdicts(known, segments=("language",)) == {}

@@ -21,7 +21,7 @@ def least_squares(values: np.ndarray, weights: np.ndarray, shape: np.ndarray) ->
     return float(((root * values - design @ fitted) ** 2).sum())
 
 
-def test_the_misfit_of_each_first_and_complete_window_is_that_of_least_squares() -> None:
+def test_the_misfit_of_each_first_and_complete_window_is_that_of_least_squares():
     rng = np.random.default_rng(4)
     values, weights = rng.normal(size=7), rng.uniform(0.5, 4.0, 7)
     found = _misfits(values, weights)
@@ -35,7 +35,7 @@ def test_the_misfit_of_each_first_and_complete_window_is_that_of_least_squares()
             assert found[first - 1, complete - 1] == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_clear_slope_is_said_to_have_grown_from_its_first_window_on() -> None:
+def test_a_clear_slope_is_said_to_have_grown_from_its_first_window_on():
     base = Level("baseline", 0.0, 1e-6)
     slow = onset(base, levels(0.0, 0.01, 0.0, 0.04, 0.09, 0.14, 0.18, 0.23, 0.28, 0.32))
     assert (slow.window, slow.gradual) == ("W3", True)
@@ -45,7 +45,7 @@ def test_a_clear_slope_is_said_to_have_grown_from_its_first_window_on() -> None:
 
 
 @pytest.mark.parametrize("growth", [1, 3, 6, 12])
-def test_the_stated_span_holds_the_first_window_of_a_change_at_once_and_of_a_slow_one(growth: int) -> None:
+def test_the_stated_span_holds_the_first_window_of_a_change_at_once_and_of_a_slow_one(growth: int):
     rng, held, gradual = np.random.default_rng(growth), 0, 0
     for _ in range(300):
         first, size = int(rng.integers(0, 12)), rng.uniform(4.0, 12.0)
@@ -60,7 +60,7 @@ def test_the_stated_span_holds_the_first_window_of_a_change_at_once_and_of_a_slo
     assert growth > 1 or gradual <= 0.02 * 300
 
 
-def test_the_onset_is_the_window_of_the_step_with_those_that_fit_as_well() -> None:
+def test_the_onset_is_the_window_of_the_step_with_those_that_fit_as_well():
     base = Level("baseline", 0.0, 1e-6)
     clear = onset(base, levels(0.0, 0.01, -0.01, 0.1, 0.11, 0.1))
     assert clear == Since("W3", "W3", "W3")

@@ -50,7 +50,7 @@ def alike(one: Mapping[str | None, Baseline], other: Mapping[str | None, Baselin
 
 
 @pytest.mark.parametrize("now", [{"automate_at": 0.8}, {"automate_at": 0.95}, {"automate_at": 0.9, "a": 0.7}], ids=str)
-def test_it_is_as_if_it_had_been_pinned_under_the_present_one(now: dict[str, float]) -> None:
+def test_it_is_as_if_it_had_been_pinned_under_the_present_one(now: dict[str, float]):
     configured = source(**now)
     then = pinned(dict.fromkeys(ROWS, 0.9))
     found = at_present_threshold(References(then), configured, EVALUATION)
@@ -59,13 +59,13 @@ def test_it_is_as_if_it_had_been_pinned_under_the_present_one(now: dict[str, flo
     assert not alike(found.baselines, then)
 
 
-def test_a_baseline_of_the_present_threshold_stays_as_it_is() -> None:
+def test_a_baseline_of_the_present_threshold_stays_as_it_is():
     then = pinned({"a": 0.7, "b": 0.9, "few": 0.9})
     found = at_present_threshold(References(then), source(0.9, a=0.7), EVALUATION)
     assert all(found.baselines[label] is then[label] for label in then)
 
 
-def test_of_all_labels_together_it_is_not_cut_where_cells_do_not_say_which_label_a_row_is_of() -> None:
+def test_of_all_labels_together_it_is_not_cut_where_cells_do_not_say_which_label_a_row_is_of():
     then = pinned(dict.fromkeys(ROWS, 0.9))
     found = at_present_threshold(References(then), source(0.8, few=0.6), EVALUATION)
     assert found.not_cut == {None}
@@ -73,14 +73,14 @@ def test_of_all_labels_together_it_is_not_cut_where_cells_do_not_say_which_label
     assert found.baselines["a"].counts.where("automated").rows == counts("a", 0.8).where("automated").rows
 
 
-def test_nor_where_a_label_was_pinned_again_by_itself() -> None:
+def test_nor_where_a_label_was_pinned_again_by_itself():
     then = pinned(dict.fromkeys(ROWS, 0.9))
     then["a"] = replace(then["a"], start=START + timedelta(weeks=1))
     assert not at_present_threshold(References(then), source(0.8), EVALUATION).not_cut  # all are cut at one score
     assert at_present_threshold(References(then), source(0.9, a=0.7), EVALUATION).not_cut == {None}
 
 
-def test_the_whole_stays_as_it_is_where_each_label_is_cut_as_it_was() -> None:
+def test_the_whole_stays_as_it_is_where_each_label_is_cut_as_it_was():
     then = pinned({"a": 0.7, "b": 0.9, "few": 0.9})
     then["a"] = replace(then["a"], start=START + timedelta(weeks=1))  # so `a` is part of what the others leave
     found = at_present_threshold(References(then), source(0.9, a=0.7), EVALUATION)

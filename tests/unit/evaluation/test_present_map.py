@@ -65,7 +65,7 @@ def truth(fall: float) -> float:
     return float((score[score >= 0.8] - fall).mean())
 
 
-def test_while_scores_mean_what_they_did_the_map_is_the_baseline_s() -> None:
+def test_while_scores_mean_what_they_did_the_map_is_the_baseline_s():
     found = expected(data(0.0, 0.0, 0.0))
     assert found.detail["map"] == 3
     assert "refuted" not in found.detail
@@ -73,7 +73,7 @@ def test_while_scores_mean_what_they_did_the_map_is_the_baseline_s() -> None:
 
 
 @pytest.mark.parametrize("falls", [(0.15, 0.0, 0.0), (0.15, 0.15, 0.15)])
-def test_once_the_newest_windows_refute_it_the_map_is_theirs(falls: tuple[float, ...]) -> None:
+def test_once_the_newest_windows_refute_it_the_map_is_theirs(falls: tuple[float, ...]):
     found = expected(data(*falls))
     assert (found.detail["map"], found.detail["refuted"], found.detail["map_of"]) == (ROLLING, True, "week-0..week-0")
     assert found.interval.low < truth(0.15) < found.interval.high
@@ -81,5 +81,5 @@ def test_once_the_newest_windows_refute_it_the_map_is_theirs(falls: tuple[float,
     assert sentence([found]) == ""
 
 
-def test_a_young_window_refutes_nothing() -> None:
+def test_a_young_window_refutes_nothing():
     assert expected(data(0.15, 0.0, 0.0, young=True)).detail["map"] == 3

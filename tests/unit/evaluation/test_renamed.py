@@ -43,14 +43,14 @@ def weeks(*rows: Rows, scores: dict[str, float] | None = None) -> list[PastWindo
         ([{"Refund": 240, "Topup": 60}, {"Refund": 240}], ""),  # the new one is gone too
     ],
 )
-def test_the_new_name_appears_when_the_old_one_vanishes_and_is_as_large(newest: list[Rows], found: str) -> None:
+def test_the_new_name_appears_when_the_old_one_vanishes_and_is_as_large(newest: list[Rows], found: str):
     assert renamed_to("Top-up", weeks(USUAL, USUAL, *newest)) == found
 
 
-def test_a_label_with_other_scores_is_another_one() -> None:
+def test_a_label_with_other_scores_is_another_one():
     past = weeks(USUAL, USUAL, {"Refund": 240, "Topup": 60}, scores={"Topup": 0.6})
     assert renamed_to("Top-up", past) == ""
 
 
-def test_in_the_first_known_week_every_label_is_new() -> None:
+def test_in_the_first_known_week_every_label_is_new():
     assert renamed_to("Top-up", weeks(USUAL, {"Refund": 240, "Topup": 60})) == ""

@@ -41,7 +41,7 @@ def judged(rule: Rule, data: SourceData) -> Verdict:
     return found
 
 
-def test_a_step_is_found_against_the_weeks_before_and_only_in_its_first_week() -> None:
+def test_a_step_is_found_against_the_weeks_before_and_only_in_its_first_week():
     found = judged(STEP, source(0.1, 0.0, 0.0, 0.0, 0.0))
     assert (found.outcome, found.reason, found.windows) == ("breach", Reason.INCREASED, 1)
     assert found.detail["reference"] == {"weeks": 4, "first": "week-4", "last": "week-1", "rows": 12_000}
@@ -49,33 +49,33 @@ def test_a_step_is_found_against_the_weeks_before_and_only_in_its_first_week() -
     assert judged(STEP, source(0.1, 0.1, 0.1, 0.1, 0.1)).outcome == "ok"
 
 
-def test_a_slope_is_found_against_the_baseline_and_not_against_the_weeks_before() -> None:
+def test_a_slope_is_found_against_the_baseline_and_not_against_the_weeks_before():
     slope = source(0.1, 0.095, 0.09, 0.085, 0.08)
     assert judged(STEP, slope).outcome == "ok"
     assert judged(PINNED, slope).outcome == "breach"
 
 
-def test_without_rows_before_there_is_nothing_to_compare_with() -> None:
+def test_without_rows_before_there_is_nothing_to_compare_with():
     data = source(0.1)
     found = judged(STEP, data)
     assert (found.outcome, found.reason) == ("not_evaluated", Reason.NO_BASELINE)
     assert explain(found, "r").sentence == "billing was not judged: the 4 weeks before had no rows"
 
 
-def test_the_weeks_before_are_enough_where_no_baseline_was_pinned() -> None:
+def test_the_weeks_before_are_enough_where_no_baseline_was_pinned():
     data = replace(source(0.1, 0.0, 0.0, 0.0, 0.0), baselines={})
     assert judged(STEP, data).outcome == "breach"
     assert judged(PINNED, data).reason is Reason.NO_BASELINE
 
 
-def test_the_verdict_is_another_one_where_late_truths_change_a_week_before() -> None:
+def test_the_verdict_is_another_one_where_late_truths_change_a_week_before():
     data = source(0.0, 0.0, 0.0)
     late = replace(data, earlier=(data.earlier[0], WindowCounts(window(2), {"billing": rows(3_000, 0.0, 99)})))
     assert judged(STEP, data).id != judged(STEP, late).id
     assert judged(PINNED, data).id == judged(PINNED, late).id
 
 
-def test_scores_are_compared_with_those_of_the_weeks_before() -> None:
+def test_scores_are_compared_with_those_of_the_weeks_before():
     moved = rows(3_000, 0.0, 7, low=0.45)
     found = judged(MOVED, source(0.0, 0.0, 0.0, now=moved))
     assert (found.outcome, found.reason) == ("breach", Reason.DISTRIBUTION_SHIFTED)
@@ -84,6 +84,6 @@ def test_scores_are_compared_with_those_of_the_weeks_before() -> None:
     assert judged(MOVED, again).outcome == "ok"
 
 
-def test_the_worst_score_range_is_compared_with_the_weeks_before() -> None:
+def test_the_worst_score_range_is_compared_with_the_weeks_before():
     said = plain_words(judged(STEP.model_copy(update={"metric": "mce"}), source(0.15, 0.0, 0.0)))
     assert re.search(r"is worst in scores .+ points too high \(4 weeks before [\d.]+ points\)$", said), said

@@ -48,7 +48,7 @@ def of(score: np.ndarray, **more: object) -> Counts:
 
 
 @pytest.mark.parametrize(("n", "a"), [(300, 2.0), (2_000, 2.2), (5_000, 1.5), (150, 4.0)])
-def test_ks_is_that_of_scipy_on_the_rows(n: int, a: float) -> None:
+def test_ks_is_that_of_scipy_on_the_rows(n: int, a: float):
     now, then = scores(1, n, a), scores(2, 4_000)
     theirs = stats.ks_2samp(now, then, method="asymp")
     ours = ks(of(now), of(then))
@@ -57,13 +57,13 @@ def test_ks_is_that_of_scipy_on_the_rows(n: int, a: float) -> None:
     assert ours.detail["at_score"] == pytest.approx(theirs.statistic_location, abs=1e-4)
 
 
-def test_groups_of_one_cell_count_as_one_step_of_the_distribution() -> None:
+def test_groups_of_one_cell_count_as_one_step_of_the_distribution():
     score = scores(1, 1_000)
     split = of(score, predicted=np.random.default_rng(3).random(1_000) < 0.5)
     assert ks(split, of(score)).statistic == pytest.approx(0.0, abs=1e-12)
 
 
-def test_weights_count_a_row_as_often_as_they_say_but_are_not_more_evidence() -> None:
+def test_weights_count_a_row_as_often_as_they_say_but_are_not_more_evidence():
     score, then = scores(1, 400), of(scores(2, 3_000, 2.4))
     weight = np.random.default_rng(4).integers(1, 4, 400)
     weighted, repeated = ks(of(score, weight=weight), then), ks(of(np.repeat(score, weight)), then)
@@ -71,14 +71,14 @@ def test_weights_count_a_row_as_often_as_they_say_but_are_not_more_evidence() ->
     assert weighted.p_value > repeated.p_value
 
 
-def test_dependent_rows_are_less_evidence_for_the_same_distance() -> None:
+def test_dependent_rows_are_less_evidence_for_the_same_distance():
     now, then = of(scores(1, 1_000, 2.3)), of(scores(2, 4_000))
     plain, clustered = ks(now, then), ks(replace(now, design_effect=3.0), then)
     assert plain.statistic == clustered.statistic
     assert clustered.p_value > plain.p_value
 
 
-def test_psi_is_the_sum_over_the_baselines_deciles() -> None:
+def test_psi_is_the_sum_over_the_baselines_deciles():
     rng = np.random.default_rng(5)
     now, then = rng.beta(2.5, 3, 50_000), rng.beta(2, 3, 50_000)
     place = [np.searchsorted(np.quantile(then, np.arange(1, 10) / 10), s) for s in (now, then)]
@@ -86,7 +86,7 @@ def test_psi_is_the_sum_over_the_baselines_deciles() -> None:
     assert score_tests(of(now), of(then))["psi"].statistic == pytest.approx(np.sum((p - q) * np.log(p / q)), rel=0.01)
 
 
-def test_psi_stays_finite_where_a_bin_is_empty() -> None:
+def test_psi_stays_finite_where_a_bin_is_empty():
     found = score_tests(of(np.full(500, 0.9)), of(np.linspace(0.05, 0.95, 500)))["psi"]
     assert 1.0 < found.statistic < 10.0
     assert found.p_value is None
@@ -94,7 +94,7 @@ def test_psi_stays_finite_where_a_bin_is_empty() -> None:
 
 @pytest.mark.parametrize("test", OF_SCORES)
 @pytest.mark.parametrize("sizes", [(99, 1_000), (1_000, 99), (1, 1_000), (0, 1_000), (1_000, 0)])
-def test_too_few_rows_on_either_side_give_no_effect_size_but_the_reason(test: str, sizes: tuple[int, int]) -> None:
+def test_too_few_rows_on_either_side_give_no_effect_size_but_the_reason(test: str, sizes: tuple[int, int]):
     found = score_tests(*(of(scores(1, n)) for n in sizes))[test]
     assert (found.statistic, found.p_value, found.detail["reason"]) == (None, None, "too_few_rows")
 
@@ -109,7 +109,7 @@ def with_whole(labels: dict[str, Counts]) -> dict[str | None, Counts]:
     return {None: pool(labels.values()), **labels}
 
 
-def test_the_label_mix_is_tested_like_scipys_contingency_table() -> None:
+def test_the_label_mix_is_tested_like_scipys_contingency_table():
     found = chi_square(mix(billing=300, login=150, outage=50), mix(billing=2_000, login=1_500, outage=500))
     table = np.array([[300, 150, 50], [2_000, 1_500, 500]])
     assert found.statistic == pytest.approx(contingency.association(table, method="cramer"), abs=1e-12)
@@ -118,25 +118,25 @@ def test_the_label_mix_is_tested_like_scipys_contingency_table() -> None:
     assert found.detail["moved_by"] == pytest.approx(0.6 - 0.5)
 
 
-def test_the_design_effect_of_one_label_does_not_move_the_mix() -> None:
+def test_the_design_effect_of_one_label_does_not_move_the_mix():
     now, then = mix(a=300, b=300), mix(a=3_000, b=3_000)
     found = chi_square({**now, "a": replace(now["a"], design_effect=2.0)}, then)
     assert found.statistic == pytest.approx(0.0, abs=1e-9)
 
 
-def test_a_label_that_is_too_rare_even_with_the_others_is_left_out() -> None:
+def test_a_label_that_is_too_rare_even_with_the_others_is_left_out():
     found = chi_square(mix(a=300, b=200, rare=0), mix(a=3_000, b=2_000, rare=3))
     assert found.statistic == pytest.approx(0.0, abs=1e-9)
     assert found.detail["merged"] == ["rare"]
 
 
-def test_a_mix_of_one_label_or_of_few_rows_has_no_test() -> None:
+def test_a_mix_of_one_label_or_of_few_rows_has_no_test():
     assert chi_square(mix(a=300), mix(a=3_000)).detail["reason"] == "one_label"
     assert chi_square(mix(a=30, b=20), mix(a=300, b=200)).detail["reason"] == "too_few_rows"
     assert chi_square({}, {}).detail["reason"] == "too_few_rows"
 
 
-def test_a_source_gets_every_label_with_a_baseline_then_the_whole_then_the_mix() -> None:
+def test_a_source_gets_every_label_with_a_baseline_then_the_whole_then_the_mix():
     now = with_whole(mix(b=200, a=300, new=200))
     then = {name: Reference(counts) for name, counts in with_whole(mix(a=3_000, b=2_000, gone=100)).items()}
     found = source_shifts("mail", WINDOW, now, then)
@@ -149,7 +149,7 @@ def test_a_source_gets_every_label_with_a_baseline_then_the_whole_then_the_mix()
     assert (found[-2].n, found[-2].n_baseline) == (700, 5_100)
 
 
-def test_a_label_that_is_gone_and_one_that_is_new_change_the_mix() -> None:
+def test_a_label_that_is_gone_and_one_that_is_new_change_the_mix():
     before, after = mix(a=3_000, b=2_000, gone=600, few=40), mix(a=300, b=200, new=80, few=4)
     every = with_whole(before)
     then = {label: Reference(every[label]) for label in (None, "a", "b", "gone")}  # "few" was refused
@@ -163,7 +163,7 @@ def test_a_label_that_is_gone_and_one_that_is_new_change_the_mix() -> None:
     assert found[0].detail["moved_most"] == "(other labels)"
 
 
-def test_what_is_left_of_the_source_is_a_label_also_where_no_label_is_there_any_more() -> None:
+def test_what_is_left_of_the_source_is_a_label_also_where_no_label_is_there_any_more():
     every = with_whole(mix(a=3_000, b=2_000))
     found = source_shifts(
         "mail", WINDOW, with_whole(mix(c=300, d=200)), {label: Reference(each) for label, each in every.items()}
@@ -171,7 +171,7 @@ def test_what_is_left_of_the_source_is_a_label_also_where_no_label_is_there_any_
     assert [each.statistic for each in found if each.column == "label"] == [pytest.approx(1.0, abs=1e-9)]
 
 
-def test_the_mix_of_true_labels_is_tested_like_scipys_contingency_table() -> None:
+def test_the_mix_of_true_labels_is_tested_like_scipys_contingency_table():
     true = {"a": ((300, 0.6), (3_000, 0.3)), "b": ((300, 0.4), (3_000, 0.4)), "c": ((300, 0.2), (3_000, 0.2))}
     now, then = (
         {label: counts_from_rows(np.full(n, 0.2), np.arange(n) < n * share) for label, (n, share) in side.items()}
@@ -187,7 +187,7 @@ def test_the_mix_of_true_labels_is_tested_like_scipys_contingency_table() -> Non
     assert actual.p_value == pytest.approx(stats.chi2_contingency(table, correction=False).pvalue, rel=1e-9)
 
 
-def test_of_answers_alone_the_mix_of_true_labels_is_not_known() -> None:
+def test_of_answers_alone_the_mix_of_true_labels_is_not_known():
     def answers(n: int) -> Counts:
         right = np.arange(n) < 0.9 * n
         return counts_from_rows(np.full(n, 0.9), right, predicted=np.ones(n), score_is="confidence_in_prediction")
@@ -197,18 +197,18 @@ def test_of_answers_alone_the_mix_of_true_labels_is_not_known() -> None:
     assert [each.column for each in found if each.test == "chi_square"] == ["label"]
 
 
-def test_a_source_without_a_baseline_gets_no_result() -> None:
+def test_a_source_without_a_baseline_gets_no_result():
     assert source_shifts("mail", WINDOW, {None: of(scores(1, 900))}, {}) == []
 
 
-def test_the_whole_source_is_its_own_subject() -> None:
+def test_the_whole_source_is_its_own_subject():
     whole = {None: of(scores(1, 900))}
     found = source_shifts("mail", WINDOW, whole, {None: Reference(of(scores(2, 900)))})
     assert [(f.subject, f.test) for f in found] == [(Subject("mail", None), test) for test in OF_SCORES]
 
 
 @pytest.mark.parametrize(("n", "a"), [(300, 2.0), (2_000, 2.2), (5_000, 1.5)])
-def test_wasserstein_and_jensen_shannon_are_those_of_scipy_on_the_rows(n: int, a: float) -> None:
+def test_wasserstein_and_jensen_shannon_are_those_of_scipy_on_the_rows(n: int, a: float):
     now, then = scores(1, n, a), scores(2, 4_000)
     ours = score_tests(of(now), of(then))["wasserstein"]
     assert ours.detail["points"] == pytest.approx(stats.wasserstein_distance(now, then), abs=1e-12)
@@ -221,7 +221,7 @@ def test_wasserstein_and_jensen_shannon_are_those_of_scipy_on_the_rows(n: int, a
 
 
 @pytest.mark.parametrize("test", ["wasserstein", "jensen_shannon"])
-def test_scores_that_are_all_alike_and_too_few_scores_say_so(test: str) -> None:
+def test_scores_that_are_all_alike_and_too_few_scores_say_so(test: str):
     alike = of(np.full(500, 0.3))
     found = score_tests(alike, alike)[test]
     assert (found.statistic, found.p_value) == (0.0, 1.0)

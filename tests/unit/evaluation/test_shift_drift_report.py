@@ -36,7 +36,7 @@ def found(current: pd.DataFrame, reference: pd.DataFrame, html: Path | None = No
     return {f"{r.test} {r.column}": r for r in results}
 
 
-def test_missing_values_that_appear_are_found_though_the_rest_has_not_moved() -> None:
+def test_missing_values_that_appear_are_found_though_the_rest_has_not_moved():
     current, reference = sample(1, 2_000), sample(2, 2_000)
     current.loc[current.index[:600], "body_length"] = np.nan
     results = found(current, reference)
@@ -49,7 +49,7 @@ def test_missing_values_that_appear_are_found_though_the_rest_has_not_moved() ->
     assert (results["missing language"].statistic, results["missing language"].p_value) == (0.0, 1.0)
 
 
-def test_a_column_that_cannot_be_compared_is_named_and_the_others_go_on() -> None:
+def test_a_column_that_cannot_be_compared_is_named_and_the_others_go_on():
     current, reference = sample(1, 500), sample(2, 500)
     current["empty"], reference["empty"] = None, None
     current["vanished"], reference["vanished"] = np.nan, 1.0
@@ -69,13 +69,13 @@ def test_a_column_that_cannot_be_compared_is_named_and_the_others_go_on() -> Non
     assert results["evidently:jensenshannon language"].statistic is not None
 
 
-def test_small_samples_are_not_tested() -> None:
+def test_small_samples_are_not_tested():
     results = found(sample(1, 1), sample(2, 2_000))
     assert {name: (r.statistic, r.p_value) for name, r in results.items()} == dict.fromkeys(results, (None, None))
     assert results["missing language"].detail["reason"] == "fewer than 100 rows"
 
 
-def test_samples_without_rows_or_without_columns_give_no_number(tmp_path: Path) -> None:
+def test_samples_without_rows_or_without_columns_give_no_number(tmp_path: Path):
     page = tmp_path / "drift.html"
     assert all(r.statistic is None for r in found(sample(1, 500).head(0), sample(2, 500), page).values())
     assert feature_drift("mail", WINDOW, pd.DataFrame(), pd.DataFrame(), html=page) == []
@@ -93,7 +93,7 @@ def test_samples_without_rows_or_without_columns_give_no_number(tmp_path: Path) 
 )
 def test_numbers_that_evidently_cannot_draw_are_compared_and_the_page_has_the_others(
     tmp_path: Path, now: np.ndarray, then: np.ndarray
-) -> None:
+):
     current, reference = sample(1, 500).assign(tenant=now), sample(2, 500).assign(tenant=then)
     page = tmp_path / "drift.html"
     results = found(current, reference, page)
@@ -109,7 +109,7 @@ def test_numbers_that_evidently_cannot_draw_are_compared_and_the_page_has_the_ot
     assert not only.exists()
 
 
-def test_numbers_whose_squares_are_infinite_count_as_missing(tmp_path: Path) -> None:
+def test_numbers_whose_squares_are_infinite_count_as_missing(tmp_path: Path):
     reference = sample(2, 500)
     current = sample(1, 500)
     current.loc[current.index[:200], "body_length"] = [1.7e308, -1e200] * 100
@@ -122,7 +122,7 @@ def test_numbers_whose_squares_are_infinite_count_as_missing(tmp_path: Path) -> 
     assert results["evidently:wasserstein body_length"].statistic == pytest.approx(expected, rel=1e-9)
 
 
-def test_the_page_is_whole_replaces_the_one_before_and_asks_no_other_host_for_anything(tmp_path: Path) -> None:
+def test_the_page_is_whole_replaces_the_one_before_and_asks_no_other_host_for_anything(tmp_path: Path):
     page = tmp_path / "weekly" / "drift-mail.html"
     page.parent.mkdir()
     page.write_text("the old one")
@@ -135,7 +135,7 @@ def test_the_page_is_whole_replaces_the_one_before_and_asks_no_other_host_for_an
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_distances_are_those_of_evidently(seed: int) -> None:
+def test_the_distances_are_those_of_evidently(seed: int):
     rng = np.random.default_rng(seed)
     current, reference = (
         pd.DataFrame({
@@ -164,12 +164,12 @@ def test_the_distances_are_those_of_evidently(seed: int) -> None:
     assert ours == pytest.approx(theirs, abs=1e-12)
 
 
-def test_names_fit_the_history() -> None:
+def test_names_fit_the_history():
     width = cast("sa.String", shifts.c.test.type).length
     assert all(len(r.test) <= width for r in feature_drift("mail", WINDOW, sample(1, 200), sample(2, 200)))
 
 
-def test_categories_that_the_reference_does_not_have_are_found_and_named() -> None:
+def test_categories_that_the_reference_does_not_have_are_found_and_named():
     current, reference = sample(1, 2_000), sample(2, 2_000)
     assert (found(current, reference)["new_categories language"].statistic) == 0.0
     assert found(current, reference)["new_categories language"].p_value == 1.0
@@ -182,7 +182,7 @@ def test_categories_that_the_reference_does_not_have_are_found_and_named() -> No
 
 
 @pytest.mark.parametrize(("column", "value", "gone"), [("language", "en", 0.1), ("body_length", 0.0, 1.0)])
-def test_a_column_in_which_only_one_value_is_left_is_found(column: str, value: object, gone: float) -> None:
+def test_a_column_in_which_only_one_value_is_left_is_found(column: str, value: object, gone: float):
     current, reference = sample(1, 500), sample(2, 2_000)
     assert found(current, reference)[f"constant {column}"].statistic == 0.0
     current[column] = value
@@ -192,7 +192,7 @@ def test_a_column_in_which_only_one_value_is_left_is_found(column: str, value: o
     assert result.detail == {"value": str(value)}
 
 
-def test_a_column_without_any_value_is_missing_as_a_whole() -> None:
+def test_a_column_without_any_value_is_missing_as_a_whole():
     current, reference = sample(1, 500), sample(2, 500)
     current["language"] = None
     results = found(current, reference)

@@ -13,7 +13,7 @@ from monitor.evaluation.shift.feature_tests import column_tests
 RNG = np.random.default_rng(5)
 
 
-def test_numbers_get_the_two_sample_ks_test_and_a_psi() -> None:
+def test_numbers_get_the_two_sample_ks_test_and_a_psi():
     now, then = RNG.normal(0.5, 1, 800), RNG.normal(0, 1, 1200)
     found = dict(column_tests(pd.Series([*now, np.nan]), pd.Series(then), "numerical"))
     oracle = stats.ks_2samp(now, then, method="asymp")
@@ -21,7 +21,7 @@ def test_numbers_get_the_two_sample_ks_test_and_a_psi() -> None:
     assert 0.1 < found["psi"].statistic < 0.5
 
 
-def test_categories_get_a_chi_square_with_cramers_v() -> None:
+def test_categories_get_a_chi_square_with_cramers_v():
     now = pd.Series(["web"] * 300 + ["email"] * 100)
     then = pd.Series(["web"] * 500 + ["email"] * 480 + ["chat"] * 20)
     found = dict(column_tests(now, then, "categorical"))
@@ -31,7 +31,7 @@ def test_categories_get_a_chi_square_with_cramers_v() -> None:
 
 
 @pytest.mark.parametrize("kind", ["numerical", "categorical"])
-def test_what_did_not_move_has_no_effect(kind: str) -> None:
+def test_what_did_not_move_has_no_effect(kind: str):
     same = pd.Series([1.0, 2.0, 3.0] * 200) if kind == "numerical" else pd.Series(["a", "b"] * 200)
     for _, effect in column_tests(same, same, kind):  # type: ignore[arg-type]
         assert effect.statistic == pytest.approx(0)
@@ -40,7 +40,7 @@ def test_what_did_not_move_has_no_effect(kind: str) -> None:
 
 
 @pytest.mark.parametrize("values", [[0.0, 1.0], [0.0, 1.0, 2.0, 5.0, 6.0]], ids=["two values", "five"])
-def test_the_p_value_of_an_area_between_distributions_is_that_of_permutations(values: list[float]) -> None:
+def test_the_p_value_of_an_area_between_distributions_is_that_of_permutations(values: list[float]):
     rng, at = np.random.default_rng(3), np.array(values)
     pooled = rng.integers(0, len(values), 1_000)
 

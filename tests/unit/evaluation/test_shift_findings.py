@@ -23,7 +23,7 @@ def result(
     return ShiftResult(Subject("mail", of), WINDOW, test, column, effect, p, 500, 5_000)
 
 
-def test_p_values_are_adjusted_over_all_tests_of_the_source() -> None:
+def test_p_values_are_adjusted_over_all_tests_of_the_source():
     p_values = [0.0001, 0.004, 0.03, 0.5, 0.9]
     shifts = [result(p, of=str(place)) for place, p in enumerate(p_values)]
     found = findings(shifts, 0.05)
@@ -32,7 +32,7 @@ def test_p_values_are_adjusted_over_all_tests_of_the_source() -> None:
     assert [each.result.subject.label for each in found] == ["0", "1"]
 
 
-def test_each_source_and_window_is_a_family_of_its_own() -> None:
+def test_each_source_and_window_is_a_family_of_its_own():
     other = [replace(result(0.9), subject=Subject("chat", str(k))) for k in range(50)]
     assert len(findings([result(0.004), *other], 0.01)) == 1
     assert findings([result(0.004), *[result(0.9, of=str(k)) for k in range(50)]], 0.01) == ()
@@ -43,17 +43,17 @@ def test_each_source_and_window_is_a_family_of_its_own() -> None:
     [("ks", 0.01, False), ("ks", 0.03, True), ("wasserstein", 0.04, False), ("missing", -0.2, True),
      ("missing", 0.005, False), ("constant", 0.0, False), ("constant", 0.4, True)],
 )  # fmt: skip
-def test_an_effect_that_nobody_would_notice_is_none_however_certain(test: str, effect: float, noticed: bool) -> None:
+def test_an_effect_that_nobody_would_notice_is_none_however_certain(test: str, effect: float, noticed: bool):
     assert bool(findings([result(1e-30, effect=effect, test=test)], 0.01)) is noticed
 
 
-def test_tests_without_a_p_value_are_neither_findings_nor_in_the_family() -> None:
+def test_tests_without_a_p_value_are_neither_findings_nor_in_the_family():
     shifts = [result(None, test="psi"), result(0.005)]
     assert p_values_of(shifts) == (0.005,)
     assert [each.result.test for each in findings(shifts, 0.01)] == ["ks"]
 
 
-def test_the_sentence_names_what_was_found_and_counts_the_tests() -> None:
+def test_the_sentence_names_what_was_found_and_counts_the_tests():
     shifts = [
         result(1e-9), result(0.9, of="b"), result(1e-8, test="missing", column="language"), result(None, test="psi")
     ]  # fmt: skip
@@ -64,7 +64,7 @@ def test_the_sentence_names_what_was_found_and_counts_the_tests() -> None:
     assert shift_sentence(shifts[1:2], ()) == "No shift found in 1 test."
 
 
-def test_unchanged_weeks_give_hardly_ever_a_finding() -> None:
+def test_unchanged_weeks_give_hardly_ever_a_finding():
     rng = np.random.default_rng(11)
     weeks = [[result(p, of=str(k)) for k, p in enumerate(rng.random(200))] for _ in range(300)]
     assert sum(bool(findings(week, 0.01)) for week in weeks) <= 8

@@ -44,7 +44,7 @@ def found(gaps: list[float], spread: list[float]) -> list[Concern]:
 )
 def test_the_size_is_that_of_the_change_from_the_named_week_on(
     gaps: list[float], spread: list[float], what: str, week: str, change: float
-) -> None:
+):
     (concern,) = found(gaps, spread)
     assert (concern.what, concern.between, concern.week) == (what, Between.HALVES, week)
     assert concern.change == pytest.approx(change, abs=0.03)

@@ -67,14 +67,12 @@ def evidence(label: str = "billing", **changes: Any) -> Comparison:
         (RISE, evidence(problem=Reason.NO_BASELINE), None, "not_evaluated", Reason.NO_BASELINE),
     ],
 )
-def test_the_decision_table(
-    rule: Rule, found: Comparison, p_adjusted: float | None, outcome: Outcome, reason: Reason
-) -> None:
+def test_the_decision_table(rule: Rule, found: Comparison, p_adjusted: float | None, outcome: Outcome, reason: Reason):
     decision = decision_of(rule, found, p_adjusted, RATE)
     assert (decision.outcome, decision.reason) == (outcome, reason)
 
 
-def test_what_is_judged_together_is_part_of_the_id_and_what_was_not_measured_is_not() -> None:
+def test_what_is_judged_together_is_part_of_the_id_and_what_was_not_measured_is_not():
     def ids(*family: Comparison) -> list[str]:
         found = decide(RISE, family, rate=RATE, decision_rules=1, revision="r")
         return [verdict.id for verdict in found]
@@ -106,13 +104,13 @@ PLAIN = ABOVE.model_copy(update={"certainty": "none"})
 )
 def test_a_rule_that_asks_for_no_certainty_asks_for_rows_and_the_threshold_only(
     rule: Rule, found: Comparison, outcome: Outcome, reason: Reason
-) -> None:
+):
     (verdict,) = decide(rule, [found], rate=RATE, decision_rules=6, revision="r")
     assert (verdict.outcome, verdict.reason, verdict.p_adjusted) == (outcome, reason, None)
     assert verdict.detail["certainty"] == "none"
 
 
-def test_p_values_are_adjusted_over_the_family_and_by_the_number_of_decision_rules() -> None:
+def test_p_values_are_adjusted_over_the_family_and_by_the_number_of_decision_rules():
     family = [evidence(label, p_value=p) for label, p in (("a", 0.0004), ("b", 0.5), ("c", 0.6), ("d", 1.0))]
     verdicts = decide(RISE, family, rate=RATE, decision_rules=6, revision="r")
     # Benjamini-Hochberg by hand: .0004 * 4 / 1, then times six rules
@@ -122,12 +120,12 @@ def test_p_values_are_adjusted_over_the_family_and_by_the_number_of_decision_rul
     assert (twelve[0].outcome, twelve[0].reason) == ("unconfirmed", Reason.NOT_SIGNIFICANT_IN_FAMILY)
 
 
-def test_shift_tests_are_families_of_their_own() -> None:
+def test_shift_tests_are_families_of_their_own():
     family = [evidence("a", p_value=0.004), evidence("b", p_value=0.5)]
     assert decide(KS, family, rate=RATE, decision_rules=50, revision="r")[0].p_adjusted == pytest.approx(0.008)
 
 
-def test_labels_without_evidence_are_no_members_of_the_family() -> None:
+def test_labels_without_evidence_are_no_members_of_the_family():
     alone = decide(RISE, [evidence("a", p_value=0.004)], rate=RATE, decision_rules=1, revision="r")
     missing = [evidence(name, problem=Reason.NO_ROWS, p_value=None) for name in "bcdefgh"]
     crowd = decide(RISE, [evidence("a", p_value=0.004), *missing], rate=RATE, decision_rules=1, revision="r")
@@ -135,13 +133,13 @@ def test_labels_without_evidence_are_no_members_of_the_family() -> None:
     assert {v.reason for v in crowd[1:]} == {Reason.NO_ROWS}
 
 
-def test_only_a_breach_asks_for_actions() -> None:
+def test_only_a_breach_asks_for_actions():
     breach, fine = decide(RISE, [evidence("a"), evidence("b", beyond=False)], rate=RATE, decision_rules=1, revision="r")
     assert breach.actions == ("slack", "disable_automation")
     assert fine.actions == ()
 
 
-def test_the_id_depends_on_everything_the_verdict_depends_on_and_on_nothing_else() -> None:
+def test_the_id_depends_on_everything_the_verdict_depends_on_and_on_nothing_else():
     def id_of(**changes: Any) -> str:
         revision = changes.pop("revision", "r")
         return decide(RISE, [evidence(**changes)], rate=RATE, decision_rules=1, revision=revision)[0].id

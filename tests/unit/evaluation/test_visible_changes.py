@@ -38,7 +38,7 @@ def one(found: list[Visible], label: str | None = "a") -> Visible:
 
 
 @pytest.mark.parametrize("rule", [LEVEL, SHORT])
-def test_a_level_is_seen_as_well_as_a_verdict_on_these_rows_says(rule: Rule) -> None:
+def test_a_level_is_seen_as_well_as_a_verdict_on_these_rows_says(rule: Rule):
     week, settings = rows(800), config(rule)
     found = one(visible_changes("tickets", settings, typical(1, a=week)))
     said = compare(rule, RuleInput(Subject("tickets", "a"), WEEK, (week,)), settings.evaluation)
@@ -46,7 +46,7 @@ def test_a_level_is_seen_as_well_as_a_verdict_on_these_rows_says(rule: Rule) -> 
     assert found.detectable == pytest.approx(said.detectable)
 
 
-def test_the_rows_to_see_five_points_are_those_in_which_a_verdict_sees_them() -> None:
+def test_the_rows_to_see_five_points_are_those_in_which_a_verdict_sees_them():
     rule, week = SHORT.model_copy(update={"where": "all"}), rows(800)
     found = one(visible_changes("tickets", config(rule), typical(1, a=week), see=0.05))
 
@@ -59,7 +59,7 @@ def test_the_rows_to_see_five_points_are_those_in_which_a_verdict_sees_them() ->
     assert seen_in(max(each for each in LADDER if each < found.windows)) > 0.05
 
 
-def test_overconfidence_beyond_the_threshold_cannot_occur_where_the_mean_score_is_lower() -> None:
+def test_overconfidence_beyond_the_threshold_cannot_occur_where_the_mean_score_is_lower():
     rule = SHORT.model_copy(update={"where": "all"})
     low = counts_from_rows([0.02] * 400, [0] * 392 + [1] * 8)  # overconfident by .02 at most
     found = visible_changes("tickets", config(rule), typical(1, low=low, a=rows(400)))
@@ -71,18 +71,18 @@ def test_overconfidence_beyond_the_threshold_cannot_occur_where_the_mean_score_i
     assert said.detectable == 0
 
 
-def test_a_threshold_that_every_truth_is_beyond_is_not_said_to_be_out_of_reach() -> None:
+def test_a_threshold_that_every_truth_is_beyond_is_not_said_to_be_out_of_reach():
     under = SHORT.model_copy(update={"where": "all", "condition": "below", "threshold": 0.5})
     low = counts_from_rows([0.02] * 400, [0] * 392 + [1] * 8)
     assert not one(visible_changes("tickets", config(under), typical(1, low=low)), "low").out_of_reach
 
 
-def test_the_legend_explains_what_cannot_occur_where_it_is_said() -> None:
+def test_the_legend_explains_what_cannot_occur_where_it_is_said():
     assert "cannot occur" not in legend_of([["a", "400", ">0.093 1w"]])
     assert legend_of([["a", "400", "cannot occur"]]).endswith("no truth is beyond the threshold")
 
 
-def test_an_increase_is_seen_as_well_as_a_verdict_against_such_a_baseline_says() -> None:
+def test_an_increase_is_seen_as_well_as_a_verdict_against_such_a_baseline_says():
     eight, settings = [rows(4_000, seed) for seed in range(8)], config(RISE)
     found = one(visible_changes("tickets", settings, typical(8, a=pool(eight))))
     given = RuleInput(Subject("tickets", "a"), WEEK, (rows(4_000, 99),), pinned(pool(eight), "a"))
@@ -91,7 +91,7 @@ def test_an_increase_is_seen_as_well_as_a_verdict_against_such_a_baseline_says()
     assert found.detectable == pytest.approx(said.detectable, rel=0.15)
 
 
-def test_fewer_rows_need_more_weeks_and_too_few_are_never_enough() -> None:
+def test_fewer_rows_need_more_weeks_and_too_few_are_never_enough():
     labels = {"a": rows(8 * 600), "b": rows(8 * 200), "c": rows(8 * 40), "d": rows(8)}
     found = visible_changes("tickets", config(LEVEL), typical(8, **labels))
     assert [each.windows for each in found] == [1, 3, 13, None]
@@ -101,7 +101,7 @@ def test_fewer_rows_need_more_weeks_and_too_few_are_never_enough() -> None:
     assert found[3].lacks == "rows"
 
 
-def test_without_rows_enough_for_a_baseline_an_increase_is_not_seen() -> None:
+def test_without_rows_enough_for_a_baseline_an_increase_is_not_seen():
     few, enough = (
         one(visible_changes("tickets", config(RISE, baseline=BaselineConfig(min_pairs=n)), typical(8, a=rows(8_000))))
         for n in (10_000, 8_000)
@@ -109,7 +109,7 @@ def test_without_rows_enough_for_a_baseline_an_increase_is_not_seen() -> None:
     assert (few.windows, few.lacks, enough.lacks) == (None, "baseline", "")
 
 
-def test_rules_are_about_labels_or_all_of_them_together_and_days_are_days() -> None:
+def test_rules_are_about_labels_or_all_of_them_together_and_days_are_days():
     whole = LEVEL.model_copy(update={"id": "whole", "scope": "source"})
     daily = LEVEL.model_copy(update={"id": "daily", "schedule": "daily", "for_windows": 2})
     unknown = [

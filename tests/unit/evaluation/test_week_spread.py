@@ -46,7 +46,7 @@ def verdict(rule: Rule, base: Baseline) -> Verdict:
 
 
 @pytest.mark.parametrize("rule", [FALL, RISE, LARGEST, OTHER], ids=lambda rule: str(rule.id))
-def test_a_change_counts_less_where_weeks_differ(rule: Rule) -> None:
+def test_a_change_counts_less_where_weeks_differ(rule: Rule):
     base = baseline(0.5)
     plain, found = verdict(rule, replace(base, weeks={})), verdict(rule, base)
     assert found.detail["week_effect"] > 1
@@ -58,17 +58,17 @@ def test_a_change_counts_less_where_weeks_differ(rule: Rule) -> None:
         assert getattr(found, name) == getattr(plain, name)
 
 
-def test_a_level_is_of_this_week_whatever_weeks_do() -> None:
+def test_a_level_is_of_this_week_whatever_weeks_do():
     base = baseline(0.5)
     assert verdict(FLOOR, base) == verdict(FLOOR, replace(base, weeks={}))
 
 
-def test_a_ranking_does_not_differ_where_only_calibration_does() -> None:
+def test_a_ranking_does_not_differ_where_only_calibration_does():
     known = correlations_for(AREA, {"billing": baseline(0.3), "sales": baseline(0.3, seed=2)})
     assert max(each.correlation for each in known.values()) * 2_000 < 1
 
 
-def test_the_source_as_a_whole_borrows_nothing_from_its_labels() -> None:
+def test_the_source_as_a_whole_borrows_nothing_from_its_labels():
     base = baseline(0.5)
     alone = correlations_for(RISE, {"billing": base})
     both = correlations_for(RISE, {"billing": base, None: baseline(0.0, seed=4)})
@@ -76,7 +76,7 @@ def test_the_source_as_a_whole_borrows_nothing_from_its_labels() -> None:
     assert both[None].correlation < both["billing"].correlation
 
 
-def test_what_rules_compare_is_kept_whatever_they_are_about() -> None:
+def test_what_rules_compare_is_kept_whatever_they_are_about():
     assert set(compared_by(CONFIG)) >= {("brier", "predicted"), ("roc_auc", "all"), ("mce", "automated")}
     rng = np.random.default_rng(3)
     few = [week(rng, 0) for _ in range(2)]
@@ -84,7 +84,7 @@ def test_what_rules_compare_is_kept_whatever_they_are_about() -> None:
 
 
 @pytest.mark.parametrize("metric", ["ace", "equal_width_ece"])
-def test_an_ece_in_bins_of_its_own_has_no_spread_of_its_own(metric: str) -> None:
+def test_an_ece_in_bins_of_its_own_has_no_spread_of_its_own(metric: str):
     own = Rule(id="own", metric=metric, condition="increase", threshold=0.02)
     weeks = [week(np.random.default_rng(seed), 0.0) for seed in range(4)]
     edges = edges_of(pool(weeks), CONFIG.evaluation)

@@ -60,7 +60,7 @@ def verdicts(known: SourceData, rule: Rule = RULE, **changes: Any) -> dict[str |
     return {v.subject.label: v for v in verdicts_of(rule, known, config, ())}
 
 
-def test_one_channel_that_goes_wrong_is_found_and_named_while_the_labels_total_is_fine() -> None:
+def test_one_channel_that_goes_wrong_is_found_and_named_while_the_labels_total_is_fine():
     found = verdicts(data({**FINE, "web": 0.75}))
     verdict = found["label 0"]
     assert (verdict.outcome, verdict.reason) == ("breach", Reason.ABOVE_THRESHOLD)
@@ -78,20 +78,20 @@ def test_one_channel_that_goes_wrong_is_found_and_named_while_the_labels_total_i
     assert total.outcome != "breach"
 
 
-def test_the_p_value_of_a_label_is_that_of_its_segments_together_and_the_family_is_of_labels() -> None:
+def test_the_p_value_of_a_label_is_that_of_its_segments_together_and_the_family_is_of_labels():
     verdict = verdicts(data({**FINE, "web": 0.75}))["label 0"]
     assert verdict.p_value == pytest.approx(4 * verdict.detail["segment_p"])
     assert (verdict.detail["segments"], verdict.detail["segments_tested"], verdict.detail["family"]) == (4, 4, 10)
     assert verdict.p_adjusted == pytest.approx(10 * verdict.p_value)
 
 
-def test_the_only_value_of_a_column_which_all_rows_have_is_named_as_no_part_of_them() -> None:
+def test_the_only_value_of_a_column_which_all_rows_have_is_named_as_no_part_of_them():
     found = verdicts(data({"web": 0.7}))["label 0"]
     assert (found.outcome, found.detail["segment"], found.detail["segments_named"]) == ("breach", None, [])
     assert plain_words(found).startswith("label 0 is overconfident: 70% correct")
 
 
-def test_a_segment_whose_newest_week_is_bad_is_within_the_limit_neither_by_itself_nor_for_its_label() -> None:
+def test_a_segment_whose_newest_week_is_bad_is_within_the_limit_neither_by_itself_nor_for_its_label():
     twice = {"for_windows": 2, "turns_off": "segments", "actions": ("slack", "disable_automation")}
     found = verdicts(data({**FINE, "web": 0.83}, FINE), **twice)["label 0"]
     assert (found.outcome, found.reason, found.detail["beyond"]) == ("unconfirmed", Reason.STREAK_INCOMPLETE, False)
@@ -103,7 +103,7 @@ def test_a_segment_whose_newest_week_is_bad_is_within_the_limit_neither_by_itsel
     assert verdicts(data(FINE, {**FINE, "web": 0.83}), **twice)["label 0"].outcome == "ok"
 
 
-def test_windows_are_pooled_for_a_segment_as_for_a_label_and_a_thin_segment_is_not_judged() -> None:
+def test_windows_are_pooled_for_a_segment_as_for_a_label_and_a_thin_segment_is_not_judged():
     weeks = [{**FINE, "web": 0.7}] * 4
     found = verdicts(data(*weeks, rows=40), min_samples=150)["label 0"]
     assert (found.outcome, found.detail["segment"]) == ("breach", ["channel", "web"])
@@ -113,7 +113,7 @@ def test_windows_are_pooled_for_a_segment_as_for_a_label_and_a_thin_segment_is_n
     assert thin.detail["segments_judged"] == 0
 
 
-def test_weeks_before_do_not_hide_that_the_newest_week_of_a_segment_is_in_breach_by_itself() -> None:
+def test_weeks_before_do_not_hide_that_the_newest_week_of_a_segment_is_in_breach_by_itself():
     known = data({**FINE, "web": 0.3}, FINE, FINE, FINE, rows=24)
     verdict = verdicts(known, min_samples=80)["label 0"]
     assert verdict.outcome == "breach"
@@ -125,14 +125,14 @@ def test_weeks_before_do_not_hide_that_the_newest_week_of_a_segment_is_in_breach
     assert verdicts(data(FINE, FINE, FINE, FINE, rows=24), min_samples=80)["label 0"].outcome != "breach"
 
 
-def test_every_group_of_windows_must_be_beyond_where_a_rule_asks_for_several() -> None:
+def test_every_group_of_windows_must_be_beyond_where_a_rule_asks_for_several():
     first = verdicts(data({**FINE, "web": 0.6}, FINE, rows=400), for_windows=2)["label 0"]
     assert first.outcome != "breach"
     both = verdicts(data({**FINE, "web": 0.6}, {**FINE, "web": 0.6}, rows=400), for_windows=2)["label 0"]
     assert (both.outcome, both.detail["segment"]) == ("breach", ["channel", "web"])
 
 
-def test_a_change_is_compared_with_the_segments_own_rows_of_the_baseline() -> None:
+def test_a_change_is_compared_with_the_segments_own_rows_of_the_baseline():
     """A channel that has always been overconfident is no news; one that became it is."""
     then = {("channel", c): part(0.75 if c == "mail" else 0.91, 2000) for c in CHANNELS}
     known = {"baselines": {"label 0": pinned(pool(then.values()), "label 0")}, "baseline_segments": {"label 0": then}}
@@ -146,7 +146,7 @@ def test_a_change_is_compared_with_the_segments_own_rows_of_the_baseline() -> No
     assert "in channel = web" in plain_words(became)
 
 
-def test_without_the_baselines_rows_of_any_segment_a_change_is_not_judged() -> None:
+def test_without_the_baselines_rows_of_any_segment_a_change_is_not_judged():
     then = {("channel", "web"): part(0.91, 2000)}
     known = data(FINE, baselines={"label 0": pinned(pool(then.values()), "label 0")})
     found = verdicts(known, condition="increase")["label 0"]
@@ -155,7 +155,7 @@ def test_without_the_baselines_rows_of_any_segment_a_change_is_not_judged() -> N
     assert verdicts(known)["label 0"].outcome == "ok"
 
 
-def test_bands_of_scores_are_segments_of_calibration_only() -> None:
+def test_bands_of_scores_are_segments_of_calibration_only():
     known = data(FINE, rows=400)
     assert verdicts(known, segments=("all",))["label 0"].detail["segments"] == 7  # three bands have automated rows
     assert verdicts(known, segments=("all",), metric="accuracy", condition="below", threshold=0.5)["label 0"].detail[
@@ -163,7 +163,7 @@ def test_bands_of_scores_are_segments_of_calibration_only() -> None:
     ] == 4  # fmt: skip
 
 
-def test_what_explain_says_of_segments() -> None:
+def test_what_explain_says_of_segments():
     verdict = verdicts(data({**FINE, "web": 0.75}))["label 0"]
     answers = {check.name: check.answer for check in explain(verdict, "r").checks}
     assert answers["segments"].startswith("channel = web; 4 of 4 could have shown what matters; it has p = ")

@@ -57,7 +57,7 @@ def judged(seed: int, *, labels: int, stated: float, fault: float = 0.0) -> dict
 @pytest.mark.parametrize("labels", [2, 5])
 def test_stated_wrong_truths_turn_nothing_off_and_what_is_left_without_them_is_the_true_overconfidence(
     labels: int,
-) -> None:
+):
     unsaid = judged(0, labels=labels, stated=0.0)
     assert {rule for rule, each in unsaid.items() if each.outcome == "breach"} == set(unsaid)
     covered = 0
@@ -69,7 +69,7 @@ def test_stated_wrong_truths_turn_nothing_off_and_what_is_left_without_them_is_t
     assert covered >= binom.ppf(0.001, RUNS, 0.95)
 
 
-def test_a_fault_beyond_what_wrong_truths_explain_is_found_and_explained_without_them() -> None:
+def test_a_fault_beyond_what_wrong_truths_explain_is_found_and_explained_without_them():
     missed, covered = 0, 0
     for seed in range(RUNS):
         found = judged(seed, labels=5, stated=ERROR, fault=0.2)

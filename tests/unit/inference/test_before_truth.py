@@ -39,7 +39,7 @@ def scores_of(counts: Counts) -> Counts:
     return score_counts({**{name: getattr(counts, name) for name in names}, "s": counts.ws})
 
 
-def test_expected_numbers_are_the_plain_sums_of_chances() -> None:
+def test_expected_numbers_are_the_plain_sums_of_chances():
     baseline = counts_from_rows([0.2] * 100 + [0.9] * 100, [1] * 30 + [0] * 70 + [1] * 80 + [0] * 20)
     waiting = counts_from_rows([0.2] * 10 + [0.9] * 30, [0] * 40)
     low, high = 0.3, 0.8
@@ -52,7 +52,7 @@ def test_expected_numbers_are_the_plain_sums_of_chances() -> None:
     assert 0 <= ece.value <= ece.plug_in
 
 
-def test_scores_that_move_within_a_bin_move_their_chances() -> None:
+def test_scores_that_move_within_a_bin_move_their_chances():
     baseline = counts_from_rows([0.6] * 20 + [0.7] * 20, [1] * 10 + [0] * 30)  # one bin of the map
     by = calibration_map(baseline)
     lower, higher = (
@@ -61,20 +61,20 @@ def test_scores_that_move_within_a_bin_move_their_chances() -> None:
     assert higher.value - lower.value == pytest.approx(0.1)
 
 
-def test_where_scores_are_confidences_a_decision_is_right_as_often_as_they_come_true() -> None:
+def test_where_scores_are_confidences_a_decision_is_right_as_often_as_they_come_true():
     baseline = counts_from_rows([0.3] * 100, [1] * 30 + [0] * 70, score_is="confidence_in_prediction")
     found = expectation(calibration_map(baseline), scores_of(baseline), (10_000,))
     assert accuracy_law(found).value == pytest.approx(0.3)  # type: ignore[union-attr]
 
 
-def test_no_rows_have_no_expectation() -> None:
+def test_no_rows_have_no_expectation():
     by = calibration_map(rows(np.random.default_rng(1), 100))
     found = expectation(by, NO_SCORES, (10_000,))
     assert (accuracy_law(found), overconfidence_law(found)) == (None, None)
     assert ece_laws([found], [np.random.default_rng(1)]) == [None]
 
 
-def test_a_baseline_without_decided_rows_trusts_the_scores_of_decided_ones_and_says_how_little_it_knows() -> None:
+def test_a_baseline_without_decided_rows_trusts_the_scores_of_decided_ones_and_says_how_little_it_knows():
     baseline = counts_from_rows([0.2] * 100, [1] * 20 + [0] * 80)
     waiting = scores_of(counts_from_rows([0.9] * 50, [0] * 50))
     law = accuracy_law(expectation(calibration_map(baseline), waiting, (10_000,)))
@@ -84,7 +84,7 @@ def test_a_baseline_without_decided_rows_trusts_the_scores_of_decided_ones_and_s
     assert high == 1.0
 
 
-def test_labels_together_have_the_chances_of_their_own_maps() -> None:
+def test_labels_together_have_the_chances_of_their_own_maps():
     often, seldom = (counts_from_rows([0.5] * 200, [1] * hits + [0] * (200 - hits)) for hits in (150, 50))
     waiting = {"often": counts_from_rows([0.5] * 30, [0] * 30), "seldom": counts_from_rows([0.5] * 10, [0] * 10)}
     parts = [
@@ -100,7 +100,7 @@ def test_labels_together_have_the_chances_of_their_own_maps() -> None:
 
 
 @pytest.mark.parametrize("rows_waiting", [1, 3, 10])
-def test_limits_are_shares_that_so_few_rows_can_have(rows_waiting: int) -> None:
+def test_limits_are_shares_that_so_few_rows_can_have(rows_waiting: int):
     rng = np.random.default_rng(2)
     by, waiting = calibration_map(rows(rng, 4_000)), scores_of(rows(rng, rows_waiting))
     law = accuracy_law(expectation(by, waiting, (10_000,)))
@@ -110,7 +110,7 @@ def test_limits_are_shares_that_so_few_rows_can_have(rows_waiting: int) -> None:
 
 @pytest.mark.parametrize("baseline_rows", [1_500, 12_000])
 @pytest.mark.parametrize("center", [1.0, 0.0], ids=["same scores", "other scores"])
-def test_limits_hold_the_later_truth_and_there_is_no_bias(baseline_rows: int, center: float) -> None:
+def test_limits_hold_the_later_truth_and_there_is_no_bias(baseline_rows: int, center: float):
     rng = np.random.default_rng(baseline_rows)
     held = []
     errors = []
@@ -125,7 +125,7 @@ def test_limits_hold_the_later_truth_and_there_is_no_bias(baseline_rows: int, ce
     assert abs(np.mean(errors)) < 0.005
 
 
-def test_limits_of_an_expected_ece_hold_the_debiased_one_that_is_measured_later() -> None:
+def test_limits_of_an_expected_ece_hold_the_debiased_one_that_is_measured_later():
     rng = np.random.default_rng(6)
     baselines, later = [rows(rng, 8_000) for _ in range(80)], [rows(rng, 1_000) for _ in range(80)]
     edges = [equal_frequency_edges(baseline, 15) for baseline in baselines]
@@ -146,7 +146,7 @@ def two_scores(true: int, others: int) -> Counts:
     return counts_from_rows(np.repeat(score, times), np.repeat(truth, times), automate_at=0.8)
 
 
-def test_if_the_label_became_more_frequent_the_chances_are_those_of_saerens() -> None:
+def test_if_the_label_became_more_frequent_the_chances_are_those_of_saerens():
     baseline = two_scores(100_000, 400_000)
     told = at_told_share(calibration_map(baseline), scores_of(two_scores(200_000, 300_000)))
     odds = (0.4 / 0.2) * (0.8 / 0.6)  # of a true item, from a share of .2 to one of .4
@@ -156,7 +156,7 @@ def test_if_the_label_became_more_frequent_the_chances_are_those_of_saerens() ->
 
 
 @pytest.mark.parametrize("what", ["the same scores", "scores of neither", "labels that were given", "confidences"])
-def test_another_share_of_true_items_is_no_explanation_of(what: str) -> None:
+def test_another_share_of_true_items_is_no_explanation_of(what: str):
     baseline, waiting = two_scores(10_000, 40_000), two_scores(20_000, 30_000)
     if what == "the same scores":
         waiting = baseline
@@ -176,7 +176,7 @@ def of_share(rng: Rng, n: int, share: float) -> Counts:
 
 
 @pytest.mark.parametrize("world", ["twice as frequent", "half as frequent", "other items"])
-def test_limits_hold_where_the_label_became_more_or_less_frequent_and_where_other_items_came(world: str) -> None:
+def test_limits_hold_where_the_label_became_more_or_less_frequent_and_where_other_items_came(world: str):
     rng = np.random.default_rng(21)
     held = []
     for _ in range(120):
@@ -197,7 +197,7 @@ def test_limits_hold_where_the_label_became_more_or_less_frequent_and_where_othe
     assert np.mean(held) >= 0.93
 
 
-def test_where_nobody_knows_which_law_holds_nothing_is_surer_than_the_less_sure_one() -> None:
+def test_where_nobody_knows_which_law_holds_nothing_is_surer_than_the_less_sure_one():
     one, other = Proportion(0.8, 400.0), Proportion(0.9, 100.0)
     both = Either((one, other))
     assert both.value == pytest.approx(0.85)
@@ -206,7 +206,7 @@ def test_where_nobody_knows_which_law_holds_nothing_is_surer_than_the_less_sure_
     assert both.detectable(0.85, "below", 0.01) == other.detectable(0.85, "below", 0.01)
 
 
-def test_limits_are_wider_where_the_baseline_has_hardly_such_scores() -> None:
+def test_limits_are_wider_where_the_baseline_has_hardly_such_scores():
     baseline = counts_from_rows([0.1] * 9_000 + [0.6] * 100, [1] * 900 + [0] * 8_100 + [1] * 60 + [0] * 40)
     near, far = (
         expectation(calibration_map(baseline), scores_of(counts_from_rows([s] * 50, [0] * 50)), (10_000,))
@@ -216,7 +216,7 @@ def test_limits_are_wider_where_the_baseline_has_hardly_such_scores() -> None:
 
 
 @pytest.mark.parametrize("law_of", [accuracy_law, overconfidence_law])
-def test_dependent_rows_and_a_small_baseline_make_limits_wider(law_of: Callable[..., object]) -> None:
+def test_dependent_rows_and_a_small_baseline_make_limits_wider(law_of: Callable[..., object]):
     rng = np.random.default_rng(3)
     waiting = scores_of(rows(rng, 2_000))
 

@@ -42,13 +42,13 @@ def spreads(hits: np.ndarray) -> dict[int, WeekSpread]:
 
 
 @pytest.mark.parametrize("planted", [0.0005, 0.002])
-def test_the_correlation_of_a_source_is_that_of_its_beta_binomial_weeks(planted: float) -> None:
+def test_the_correlation_of_a_source_is_that_of_its_beta_binomial_weeks(planted: float):
     rng = np.random.default_rng(1)
     found = [each.correlation for _ in range(40) for each in correlations(spreads(shares(rng, 20, planted))).values()]
     assert np.mean(found) == pytest.approx(planted, rel=0.1)
 
 
-def test_where_weeks_are_draws_from_one_urn_rows_lose_hardly_anything() -> None:
+def test_where_weeks_are_draws_from_one_urn_rows_lose_hardly_anything():
     rng = np.random.default_rng(2)
     each_year = [correlations(spreads(shares(rng, 20, 0))).values() for _ in range(40)]
     found = [week_effect(each.correlation, ROWS, 1) for year in each_year for each in year]
@@ -56,7 +56,7 @@ def test_where_weeks_are_draws_from_one_urn_rows_lose_hardly_anything() -> None:
     assert np.quantile(found, 0.95) < 1.35
 
 
-def test_a_label_that_stands_out_keeps_its_own_part() -> None:
+def test_a_label_that_stands_out_keeps_its_own_part():
     rng = np.random.default_rng(3)
     hits = shares(rng, 20, 0)
     hits[0] = shares(rng, 1, 0.02)[0]
@@ -65,7 +65,7 @@ def test_a_label_that_stands_out_keeps_its_own_part() -> None:
     assert np.mean([found[at] for at in range(1, 20)]) < 0.15 * found[0]
 
 
-def test_two_weeks_or_no_variance_say_nothing() -> None:
+def test_two_weeks_or_no_variance_say_nothing():
     assert spread_of([0.9, 0.8], [0.001, 0.001], [100.0, 100.0]) is None
     assert spread_of([0.9, 0.9, 0.9], [0.0, 0.0, 0.0], [100.0] * 3) is None
     assert correlations({}) == {}
@@ -77,7 +77,7 @@ def week(rng: np.random.Generator, shift: float, n: int = ROWS) -> BinCounts:
     return bin_counts(counts_from_rows(score, rng.random(n) < rate), equal_width_edges(10))
 
 
-def test_bins_show_weeks_that_differ_and_no_others() -> None:
+def test_bins_show_weeks_that_differ_and_no_others():
     rng = np.random.default_rng(5)
 
     def ratio(wobble: float) -> float:
@@ -88,7 +88,7 @@ def test_bins_show_weeks_that_differ_and_no_others() -> None:
     assert ratio(0.3) > 1.5
 
 
-def test_what_weeks_add_makes_p_values_and_detectable_changes_larger_and_no_interval_wider() -> None:
+def test_what_weeks_add_makes_p_values_and_detectable_changes_larger_and_no_interval_wider():
     rng = np.random.default_rng(6)
     then, now = week(rng, 0.0, 16_000), week(rng, -0.25)
     plain, wide = (ece_increase_ps([(now, then)], between=[each])[0] for each in (0.0, 0.005))
@@ -109,7 +109,7 @@ def test_what_weeks_add_makes_p_values_and_detectable_changes_larger_and_no_inte
 
 
 @pytest.mark.parametrize(("wobble", "most"), [(0.1, 1.3), (0.3, 1.3)])
-def test_a_rise_of_the_ece_keeps_its_level_where_all_scores_of_a_week_move_together(wobble: float, most: float) -> None:
+def test_a_rise_of_the_ece_keeps_its_level_where_all_scores_of_a_week_move_together(wobble: float, most: float):
     rng = np.random.default_rng(7)
     weeks = [[week(rng, rng.normal(0, wobble)) for _ in range(WEEKS)] for _ in range(10)]
     found = correlations({at: spread for at, each in enumerate(weeks) for spread in [spread_of_gaps(each)] if spread})
@@ -121,7 +121,7 @@ def test_a_rise_of_the_ece_keeps_its_level_where_all_scores_of_a_week_move_toget
         assert (plain < rate).mean() > (p < rate).mean()
 
 
-def test_few_weeks_are_compared_with_students_t() -> None:
+def test_few_weeks_are_compared_with_students_t():
     rng = np.random.default_rng(8)
     hits = np.array([shares(rng, 1, each)[0] for each in np.geomspace(0.0002, 0.02, 20)])
     unlike, alike = correlations(spreads(hits)), correlations(spreads(shares(rng, 20, 0.002)))

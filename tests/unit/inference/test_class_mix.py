@@ -29,7 +29,7 @@ def drawn(rng: np.random.Generator, odds: float = 1.0, *, moves_scores: bool = T
     return bins(truth[kept].astype(float), SCORES[kept])
 
 
-def test_prior_shift_is_found_to_be_all_and_brings_what_the_formula_says() -> None:
+def test_prior_shift_is_found_to_be_all_and_brings_what_the_formula_says():
     rng = np.random.default_rng(5)
     found = class_mix(drawn(rng, 2.0), drawn(rng))
     assert found.only_share_changed
@@ -43,7 +43,7 @@ def test_prior_shift_is_found_to_be_all_and_brings_what_the_formula_says() -> No
 )
 def test_the_baseline_at_another_share_is_its_true_items_and_others_each_taken_so_many_times(
     groups: list[tuple[int, int, int]], share: float
-) -> None:
+):
     score = np.repeat([cell / 10_000 for cell, _, _ in groups], [k + m for _, k, m in groups])
     truth = np.concatenate([np.repeat([1.0, 0.0], [k, m]) for _, k, m in groups])
     then = counts_from_rows(score, truth, automate_at=0.7)
@@ -58,7 +58,7 @@ def test_the_baseline_at_another_share_is_its_true_items_and_others_each_taken_s
     assert point("roc_auc", now) == pytest.approx(point("roc_auc", then))
 
 
-def test_scores_that_are_worth_more_and_nothing_that_changed_are_no_class_mix() -> None:
+def test_scores_that_are_worth_more_and_nothing_that_changed_are_no_class_mix():
     rng = np.random.default_rng(6)
     worth, same = (class_mix(now, drawn(rng)) for now in (drawn(rng, 2.0, moves_scores=False), drawn(rng)))
     assert not worth.only_share_changed
@@ -67,7 +67,7 @@ def test_scores_that_are_worth_more_and_nothing_that_changed_are_no_class_mix() 
     assert same.p_value > 0.01
 
 
-def test_a_fault_is_no_class_mix_where_scores_separate_nothing() -> None:
+def test_a_fault_is_no_class_mix_where_scores_separate_nothing():
     rng, score = np.random.default_rng(9), np.linspace(0.97, 0.999, 5_000)
     then, now = (
         bin_counts(counts_from_rows(score, (rng.random(5_000) < rate).astype(float)), (9_750, 9_800, 9_900, 10_000))
@@ -80,13 +80,13 @@ def test_a_fault_is_no_class_mix_where_scores_separate_nothing() -> None:
 
 
 @pytest.mark.parametrize("outcome", [np.zeros(100), np.ones(100)])
-def test_one_class_alone_says_nothing(outcome: np.ndarray) -> None:
+def test_one_class_alone_says_nothing(outcome: np.ndarray):
     one = bins(outcome, np.full(100, 0.5))
     assert class_mix(one, drawn(np.random.default_rng(9))) is None
     assert class_mix(drawn(np.random.default_rng(9)), one) is None
 
 
-def test_a_fault_that_few_rows_do_not_show_is_no_class_mix_since_scores_lie_where_they_did() -> None:
+def test_a_fault_that_few_rows_do_not_show_is_no_class_mix_since_scores_lie_where_they_did():
     rng, then, called, fitting = np.random.default_rng(11), drawn(np.random.default_rng(10)), 0, 0
     for _ in range(200):
         score = rng.choice(np.arange(0.05, 1.0, 0.1), 2_000)
@@ -97,7 +97,7 @@ def test_a_fault_that_few_rows_do_not_show_is_no_class_mix_since_scores_lie_wher
     assert called <= 4
 
 
-def test_another_share_of_true_items_moves_the_scores_towards_them() -> None:
+def test_another_share_of_true_items_moves_the_scores_towards_them():
     rng, then = np.random.default_rng(12), drawn(np.random.default_rng(10))
     for odds in (0.5, 2.0):
         found = class_mix(drawn(rng, odds), then)
@@ -105,7 +105,7 @@ def test_another_share_of_true_items_moves_the_scores_towards_them() -> None:
         assert found.only_share_changed
 
 
-def test_true_items_that_a_fault_loses_are_not_told_by_the_scores() -> None:
+def test_true_items_that_a_fault_loses_are_not_told_by_the_scores():
     rng, then, told = np.random.default_rng(13), drawn(np.random.default_rng(10)), []
     for _ in range(100):
         score = rng.choice(np.arange(0.05, 1.0, 0.1), 2_000)

@@ -48,7 +48,7 @@ def by_prediction(counts: Counts) -> Counts:
     return replace(counts, **keys, automated=np.zeros(2, dtype=bool), **sums)
 
 
-def test_the_spread_of_an_area_is_delong_s() -> None:
+def test_the_spread_of_an_area_is_delong_s():
     score, truth = rows(1, 1500)
     counts = counts_from_rows(score, truth)
     found = bootstrap(counts, area, np.random.default_rng(0), resamples=4000)
@@ -58,7 +58,7 @@ def test_the_spread_of_an_area_is_delong_s() -> None:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_spread_is_that_of_scipy_s_bootstrap_of_the_rows(weighted: bool) -> None:
+def test_the_spread_is_that_of_scipy_s_bootstrap_of_the_rows(weighted: bool):
     score, truth = rows(2, 900)
     weight = np.random.default_rng(3).choice([1.0, 6.0], 900) if weighted else np.ones(900)
 
@@ -78,14 +78,14 @@ def test_the_spread_is_that_of_scipy_s_bootstrap_of_the_rows(weighted: bool) -> 
     assert (low, high) == pytest.approx(tuple(by_rows.confidence_interval), abs=0.25 * found.se)
 
 
-def test_a_share_gets_nearly_its_exact_limits() -> None:
+def test_a_share_gets_nearly_its_exact_limits():
     counts = by_prediction(counts_from_rows([0.9] * 60, [1] * 48 + [0] * 12))
     found = bootstrap(counts, precision, np.random.default_rng(6), resamples=20_000)
     mid_p = stats.beta(48.5, 12.5).ppf([0.025, 0.975])  # Jeffreys' limits, between the exact ones and their mid-P form
     assert found.interval(0.95) == pytest.approx(tuple(mid_p), abs=0.015)
 
 
-def test_p_values_reach_far_below_one_in_the_number_of_draws() -> None:
+def test_p_values_reach_far_below_one_in_the_number_of_draws():
     counts = by_prediction(counts_from_rows([0.9] * 400, [1] * 260 + [0] * 140))
     found = bootstrap(counts, precision, np.random.default_rng(7), resamples=2000)
     exact = stats.binomtest(260, 400, 0.8, alternative="less").pvalue
@@ -94,14 +94,14 @@ def test_p_values_reach_far_below_one_in_the_number_of_draws() -> None:
     assert found.p_value(0.8, "above") == pytest.approx(1.0)
 
 
-def test_a_p_value_is_below_the_tail_just_where_the_interval_leaves_the_threshold_out() -> None:
+def test_a_p_value_is_below_the_tail_just_where_the_interval_leaves_the_threshold_out():
     found = Spread(0.3, 0.05, 0.4)
     low, high = found.interval(0.95)
     assert found.p_value(low, "above") == pytest.approx(0.025)
     assert found.p_value(high, "below") == pytest.approx(0.025)
 
 
-def test_a_truth_at_the_detectable_distance_is_found_four_times_in_five() -> None:
+def test_a_truth_at_the_detectable_distance_is_found_four_times_in_five():
     rng = np.random.default_rng(8)
 
     def drawn(rate: float) -> Spread:
@@ -114,7 +114,7 @@ def test_a_truth_at_the_detectable_distance_is_found_four_times_in_five() -> Non
     assert stats.binom.ppf(1e-3, 300, 0.7) <= seen <= stats.binom.ppf(1 - 1e-3, 300, 0.9)
 
 
-def test_where_every_row_was_right_the_truth_is_not_called_certain() -> None:
+def test_where_every_row_was_right_the_truth_is_not_called_certain():
     counts = by_prediction(counts_from_rows([0.9] * 40 + [0.1] * 40, [1] * 40 + [0] * 40))
     found = bootstrap(counts, precision, np.random.default_rng(9))
     low, high = found.interval(0.95)
@@ -123,7 +123,7 @@ def test_where_every_row_was_right_the_truth_is_not_called_certain() -> None:
     assert 0.001 < found.p_value(0.95, "above") < 0.3
 
 
-def test_clusters_and_weights_widen_the_spread_by_their_effect() -> None:
+def test_clusters_and_weights_widen_the_spread_by_their_effect():
     score, truth = rows(10, 2000)
     plain, clustered, heavy = (
         bootstrap(by_prediction(c), precision, np.random.default_rng(11), resamples=4000)
@@ -137,19 +137,19 @@ def test_clusters_and_weights_widen_the_spread_by_their_effect() -> None:
     assert heavy.se == pytest.approx(plain.se, rel=0.08)
 
 
-def test_what_is_not_defined_has_no_spread() -> None:
+def test_what_is_not_defined_has_no_spread():
     one_class = counts_from_rows([0.2, 0.9], [1, 1])
     with np.errstate(invalid="ignore", divide="ignore"):
         assert bootstrap(one_class, area, np.random.default_rng(12)) is None
 
 
-def test_the_same_generator_gives_the_same_spread() -> None:
+def test_the_same_generator_gives_the_same_spread():
     counts = counts_from_rows(*rows(13, 20_000, digits=4))
     one, two = (bootstrap(counts, area, np.random.default_rng(14), resamples=400) for _ in range(2))
     assert one == two
 
 
-def test_draws_that_are_mostly_undefined_conclude_nothing() -> None:
+def test_draws_that_are_mostly_undefined_conclude_nothing():
     mostly = np.array([1.0] * 40 + [np.nan] * 60)
     assert spread_of(1.0, mostly) is None
     assert spread_of(None, np.arange(10.0)) is None

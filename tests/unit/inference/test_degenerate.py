@@ -58,14 +58,14 @@ def ece(table: BinCounts, form: Form, resamples: int = 1000) -> tuple[float, flo
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", EXTREMES)
-def test_every_extreme_has_an_ordered_ece_interval_whose_upper_limit_is_not_zero(name: str, form: Form) -> None:
+def test_every_extreme_has_an_ordered_ece_interval_whose_upper_limit_is_not_zero(name: str, form: Form):
     low, value, high = ece(EXTREMES[name], form)
     assert 0 <= low <= value <= high <= 1
     assert high > 0
 
 
 @pytest.mark.parametrize("name", EXTREMES)
-def test_every_extreme_has_an_ordered_mce_interval_and_a_worst_bin(name: str) -> None:
+def test_every_extreme_has_an_ordered_mce_interval_and_a_worst_bin(name: str):
     found = mce_interval(EXTREMES[name])
     low, value, high = numbers(found.interval)
     assert 0 <= low <= value <= high <= 1
@@ -83,7 +83,7 @@ def test_every_extreme_has_an_ordered_mce_interval_and_a_worst_bin(name: str) ->
     ],
     ids=["empty bins only", "no row", "zero weights only"],
 )
-def test_without_a_row_that_weighs_something_nothing_is_defined_and_no_bin_is_named(empty: BinCounts) -> None:
+def test_without_a_row_that_weighs_something_nothing_is_defined_and_no_bin_is_named(empty: BinCounts):
     some = EXTREMES["one distinct score"]
     for form in FORMS:
         rngs = [np.random.default_rng(0), np.random.default_rng(7)]
@@ -97,7 +97,7 @@ def test_without_a_row_that_weighs_something_nothing_is_defined_and_no_bin_is_na
     assert mce_intervals([]) == []
 
 
-def test_one_row_says_next_to_nothing() -> None:
+def test_one_row_says_next_to_nothing():
     # score .3 and a hit: at a hit rate .3 + g the gap .7 is seen with probability .3 + g. So no gap is
     # excluded (.3 > .025), the median is g = .2, and no gap is too large to have shown just this
     low, value, high = ece(EXTREMES["one row, a hit"], "bootstrap", resamples=20_000)
@@ -109,7 +109,7 @@ def test_one_row_says_next_to_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["scores all 0, all wrong", "scores all 1, all right"])
-def test_fifty_rows_without_a_miss_allow_the_gap_that_shows_one_in_39_of_40_samples(name: str) -> None:
+def test_fifty_rows_without_a_miss_allow_the_gap_that_shows_one_in_39_of_40_samples(name: str):
     exact = 1 - 0.025 ** (1 / 50)  # (1 - g)^50 = .025: a sample as good as this one in 1 of 40
     for form, precision in (("bootstrap", 0.002), ("analytic", 0.012)):
         low, value, high = ece(EXTREMES[name], form)  # type: ignore[arg-type]
@@ -119,7 +119,7 @@ def test_fifty_rows_without_a_miss_allow_the_gap_that_shows_one_in_39_of_40_samp
 
 
 @pytest.mark.parametrize("form", ["bootstrap", "analytic"])
-def test_one_cluster_is_one_observation_however_many_rows_it_has(form: Form) -> None:
+def test_one_cluster_is_one_observation_however_many_rows_it_has(form: Form):
     low, _, high = ece(EXTREMES["one cluster"], form)
     alone_low, _, alone_high = ece(rows(SPREAD, np.ones(60)), form)
     assert low == 0.0  # a calibrated label may show it
@@ -128,7 +128,7 @@ def test_one_cluster_is_one_observation_however_many_rows_it_has(form: Form) -> 
 
 
 @pytest.mark.parametrize("n", [83.4, 83.6, 2.5, 0.4])
-def test_a_bin_without_a_miss_keeps_a_lower_limit_below_what_was_seen_at_a_fractional_n(n: float) -> None:
+def test_a_bin_without_a_miss_keeps_a_lower_limit_below_what_was_seen_at_a_fractional_n(n: float):
     # drawn from 83 rows for 83.4 with less noise, no draw would reach what was seen
     low, value, high = ece(table([400], [0.86], [1.0], 400 / n), "bootstrap")
     whole, _, _ = ece(table([400], [0.86], [1.0], 400 / max(np.floor(n), 1.0)), "bootstrap")
@@ -138,7 +138,7 @@ def test_a_bin_without_a_miss_keeps_a_lower_limit_below_what_was_seen_at_a_fract
 
 
 @pytest.mark.parametrize("form", ["bootstrap", "analytic"])
-def test_a_hundred_million_rows_leave_no_doubt(form: Form) -> None:
+def test_a_hundred_million_rows_leave_no_doubt(form: Form):
     low, value, high = ece(EXTREMES["a hundred million rows"], form)
     assert value == pytest.approx(0.00505, abs=1e-4)
     assert high - low < 3e-4
@@ -147,7 +147,7 @@ def test_a_hundred_million_rows_leave_no_doubt(form: Form) -> None:
     assert high < 1e-4
 
 
-def test_a_million_times_the_rows_have_as_many_bins_and_the_error_that_was_seen() -> None:
+def test_a_million_times_the_rows_have_as_many_bins_and_the_error_that_was_seen():
     counts = []
     for repeated in (1, 10**6):
         one = counts_from_rows(SPREAD, SPREAD > 0.4)

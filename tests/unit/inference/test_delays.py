@@ -30,7 +30,7 @@ def delays(window: Window, now: datetime, rng: np.random.Generator, items: int) 
     return TruthDelays(window, items, {int(d): int(n) for d, n in Counter(seen).items()}), day
 
 
-def test_the_curve_is_that_of_kaplan_and_meier() -> None:
+def test_the_curve_is_that_of_kaplan_and_meier():
     rng, now = np.random.default_rng(5), week(12).end + timedelta(days=2, hours=5)
     times = []
     status = []
@@ -49,7 +49,7 @@ def test_the_curve_is_that_of_kaplan_and_meier() -> None:
     assert curve.days == int((now - week(LEAST_WINDOWS - 1).end) / timedelta(days=1)) + 1
 
 
-def test_limits_hold_for_windows_that_differ() -> None:
+def test_limits_hold_for_windows_that_differ():
     """Nominally 95%; 240 windows, of which 90% lie 3.5 standard errors below."""
     rng = np.random.default_rng(6)
     inside = 0
@@ -63,7 +63,7 @@ def test_limits_hold_for_windows_that_differ() -> None:
     assert inside >= 0.9 * 240
 
 
-def test_a_window_matures_and_is_final_when_no_truth_is_left_to_come() -> None:
+def test_a_window_matures_and_is_final_when_no_truth_is_left_to_come():
     """All past weeks: half at once, 40% on the third day, a tenth never."""
     now = week(9).end
     past = [TruthDelays(week(k), 1000, {0: 500, 3: 400}) for k in range(9)]
@@ -82,7 +82,7 @@ def test_a_window_matures_and_is_final_when_no_truth_is_left_to_come() -> None:
 
 
 @pytest.mark.parametrize("known", [0, 5, 10])
-def test_without_past_windows_every_item_may_still_get_its_truth(known: int) -> None:
+def test_without_past_windows_every_item_may_still_get_its_truth(known: int):
     now = week(3).end
     found = maturity_of(TICKETS, TruthDelays(week(3), 10, {0: known}), delay_curve([], now), now)
     assert (found.expected, found.low, found.high) == (None, None, None)
@@ -90,7 +90,7 @@ def test_without_past_windows_every_item_may_still_get_its_truth(known: int) -> 
     assert found.is_final == (known == 10)
 
 
-def test_a_window_older_than_the_curve_is_final_whatever_it_holds() -> None:
+def test_a_window_older_than_the_curve_is_final_whatever_it_holds():
     now = week(9).end + timedelta(days=1)
     past = [TruthDelays(week(k), 50, {0: 40}) for k in range(9)]
     old = maturity_of(TICKETS, TruthDelays(week(0), 50, {0: 10}), delay_curve(past, now), now)
@@ -99,7 +99,7 @@ def test_a_window_older_than_the_curve_is_final_whatever_it_holds() -> None:
     assert old.expected == old.share == 0.2
 
 
-def test_a_curve_that_still_rises_says_nothing_of_the_end() -> None:
+def test_a_curve_that_still_rises_says_nothing_of_the_end():
     now = week(12).end
     past = [TruthDelays(week(k), 100, dict.fromkeys(range(min(90, 7 * (12 - k))), 1)) for k in range(12)]
     curve = delay_curve(past, now)
@@ -110,14 +110,14 @@ def test_a_curve_that_still_rises_says_nothing_of_the_end() -> None:
     assert found.of_expected == 0.95
 
 
-def test_nothing_is_read_of_windows_that_are_not_over_or_empty() -> None:
+def test_nothing_is_read_of_windows_that_are_not_over_or_empty():
     now = week(5).end
     past = [TruthDelays(week(k), 0 if k < 3 else 10, {0: 3}) for k in range(8)]
     assert len(delay_curve(past, now).parts) == 3
     assert delay_curve(past, now).days == 0
 
 
-def test_an_empty_window_has_nothing_to_wait_for() -> None:
+def test_an_empty_window_has_nothing_to_wait_for():
     now = week(5).end
     found = maturity_of(TICKETS, TruthDelays(week(5), 0, {}), delay_curve([], now), now)
     assert (found.share, found.of_expected) == (1.0, 1.0)

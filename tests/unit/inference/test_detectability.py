@@ -49,7 +49,7 @@ def power(test: Callable[[BinCounts], float | None], rows: int, rate: np.ndarray
     return float(np.mean([value is not None and value <= RATE for value in p]))
 
 
-def test_a_detectable_rise_of_ece_is_seen_in_four_of_five_windows() -> None:
+def test_a_detectable_rise_of_ece_is_seen_in_four_of_five_windows():
     gaps = np.array([0.03, -0.03, 0.03, -0.03, 0.03])
     baseline, window = of_scores(4000, SCORE + gaps), of_scores(400, SCORE + gaps)
     rise = ece_increase_detectable(window, baseline, rate=RATE)
@@ -58,15 +58,13 @@ def test_a_detectable_rise_of_ece_is_seen_in_four_of_five_windows() -> None:
 
 
 @pytest.mark.parametrize(("rows", "side", "sign"), [(200, "above", 1), (2000, "above", 1), (1000, "below", -1)])
-def test_a_detectable_distance_from_a_level_of_ece_is_seen_in_four_of_five_windows(
-    rows: int, side: Side, sign: int
-) -> None:
+def test_a_detectable_distance_from_a_level_of_ece_is_seen_in_four_of_five_windows(rows: int, side: Side, sign: int):
     distance = ece_level_detectable(of_scores(rows, SCORE + 0.08), 0.08, rate=RATE, side=side)
     seen = power(lambda drawn: ece_level_p(drawn, 0.08, side=side), rows, SCORE + 0.08 + sign * distance)
     assert seen == pytest.approx(0.8, abs=0.1)
 
 
-def test_a_detectable_rise_of_mce_in_one_bin_is_seen_in_four_of_five_windows() -> None:
+def test_a_detectable_rise_of_mce_in_one_bin_is_seen_in_four_of_five_windows():
     baseline, window = of_scores(4000, SCORE), of_scores(400, SCORE)
     rise = mce_increase_detectable(window, baseline, rate=RATE)
     assert rise is not None
@@ -75,7 +73,7 @@ def test_a_detectable_rise_of_mce_in_one_bin_is_seen_in_four_of_five_windows() -
     assert increase_power(mce_increase_p, SCORE, risen) == pytest.approx(0.8, abs=0.1)
 
 
-def test_a_detectable_distance_from_a_level_of_mce_is_seen_in_four_of_five_windows() -> None:
+def test_a_detectable_distance_from_a_level_of_mce_is_seen_in_four_of_five_windows():
     above = mce_level_detectable(of_scores(500, SCORE), 0.1, rate=RATE)
     bad = SCORE.copy()
     bad[1] += 0.1 + above
@@ -95,12 +93,12 @@ def detectables(rows: int) -> list[float | None]:
     ]
 
 
-def test_more_rows_reveal_smaller_changes() -> None:
+def test_more_rows_reveal_smaller_changes():
     few, many = detectables(200), detectables(5000)
     assert all(f is not None and m is not None and m < f / 2 for f, m in zip(few, many, strict=True))
 
 
-def test_where_nothing_could_be_seen_the_answer_is_none() -> None:
+def test_where_nothing_could_be_seen_the_answer_is_none():
     assert detectables(0) == [None] * 4
     # one row of .5: whatever comes of it is no surprise (of five rows as above .65 could be seen, .2 x .35 x ... < .01)
     one, many = (bin_counts(counts_from_rows([0.5] * k, [0.5] * k), (10_000,)) for k in (1, 10_000))
@@ -110,7 +108,7 @@ def test_where_nothing_could_be_seen_the_answer_is_none() -> None:
     assert mce_level_detectable(one, 0.2, rate=RATE) is None
 
 
-def test_a_level_beyond_the_reach_of_the_scores_can_not_be_exceeded_by_any_change() -> None:
+def test_a_level_beyond_the_reach_of_the_scores_can_not_be_exceeded_by_any_change():
     sure = table([1000], [0.5], [0.5])
     assert ece_level_detectable(sure, 0.6, rate=RATE) is None
     assert mce_level_detectable(sure, 0.6, rate=RATE) is None
@@ -131,7 +129,7 @@ def drawn_power(test: Callable[[BinCounts], float], window: BinCounts, rate: np.
     return float(np.mean([test(bins) <= RATE for bins in drawn]))
 
 
-def test_at_a_wall_an_ece_is_seen_in_four_of_five_windows_in_the_other_direction() -> None:
+def test_at_a_wall_an_ece_is_seen_in_four_of_five_windows_in_the_other_direction():
     window, baseline = all_hits(1_000, 0.95, 0.99), all_hits(20_000, 0.95, 0.99)
     level = ece_level_detectable(window, 0.05, rate=RATE)
     rise = ece_increase_detectable(window, baseline, rate=RATE)
@@ -142,7 +140,7 @@ def test_at_a_wall_an_ece_is_seen_in_four_of_five_windows_in_the_other_direction
     assert 0.65 <= seen <= 0.88, "a little less: the p-value also tries the baseline's upper limit, this its point only"
 
 
-def test_three_rows_at_a_wall_show_only_what_is_far_away() -> None:
+def test_three_rows_at_a_wall_show_only_what_is_far_away():
     few = bin_counts(counts_from_rows([0.95] * 3, [1] * 3), (10_000,))
     found = [ece_level_detectable(few, 0.05, rate=RATE), mce_level_detectable(few, 0.2, rate=RATE)]
     assert all(each is None or each > 0.5 for each in found)

@@ -54,7 +54,7 @@ def numbers(interval: Interval) -> tuple[float, float, float]:
     return interval.low, interval.value, interval.high
 
 
-def test_moments_of_the_plug_in_agree_with_a_brute_force_simulation() -> None:
+def test_moments_of_the_plug_in_agree_with_a_brute_force_simulation():
     bins = stack([table([400, 900, 300], [0.2, 0.5, 0.8], [0.25, 0.48, 0.7])])
     rate = np.array([[0.22, 0.47, 0.75]])
     at = moments(bins, rate)
@@ -68,7 +68,7 @@ def test_moments_of_the_plug_in_agree_with_a_brute_force_simulation() -> None:
         assert tail(level, at)[0] == pytest.approx((error >= level).mean(), abs=0.01)
 
 
-def test_the_moments_of_one_bin_are_those_of_a_folded_normal() -> None:
+def test_the_moments_of_one_bin_are_those_of_a_folded_normal():
     at = moments(stack([table([400], [0.5], [0.52])]), np.array([[0.53]]))
     sd = np.sqrt(0.53 * 0.47 / 400)
     mean, variance, skew = stats.foldnorm(0.03 / sd, scale=sd).stats("mvs")
@@ -76,7 +76,7 @@ def test_the_moments_of_one_bin_are_those_of_a_folded_normal() -> None:
     assert at.third[0] == pytest.approx(skew * variance**1.5)
 
 
-def test_the_analytic_limits_are_where_a_brute_force_simulation_says() -> None:
+def test_the_analytic_limits_are_where_a_brute_force_simulation_says():
     bins = stack([distorted(3000, seed=3)])
     low, point, high = analytic_limits(bins, 0.95)
     rng = np.random.default_rng(2)
@@ -109,7 +109,7 @@ def uniforms(seed: int, resamples: int) -> np.ndarray:
 @pytest.mark.parametrize(
     ("n", "rate"), [(7, 0.3), (40, 0.02), (40, 0.98), (180, 0.5), (60_000, 0.9995), (5, 1.0), (5, 0.0)]
 )
-def test_drawn_hits_are_exact_binomial_quantiles_where_the_variance_is_small(n: int, rate: float) -> None:
+def test_drawn_hits_are_exact_binomial_quantiles_where_the_variance_is_small(n: int, rate: float):
     one = np.ones((1, 1))
     bins = GapTables(n * one, 0 * one, 0 * one, one, one)  # a score of 0: the error is the hit rate
     hits = Resampling(bins, np.random.default_rng(5), 2000).errors(np.array([rate])) * n
@@ -117,7 +117,7 @@ def test_drawn_hits_are_exact_binomial_quantiles_where_the_variance_is_small(n: 
 
 
 @pytest.mark.parametrize(("n", "rate"), [(400, 0.5), (5000, 0.03), (5000, 0.97)])
-def test_drawn_hits_miss_a_quantile_by_one_at_most_where_the_variance_is_large(n: int, rate: float) -> None:
+def test_drawn_hits_miss_a_quantile_by_one_at_most_where_the_variance_is_large(n: int, rate: float):
     one = np.ones((1, 1))
     bins = GapTables(n * one, 0 * one, 0 * one, one, one)
     hits = Resampling(bins, np.random.default_rng(5), 2000).errors(np.array([rate])) * n
@@ -170,9 +170,7 @@ SMALL = [
 
 
 @pytest.mark.parametrize(("n", "score", "rate"), SMALL)
-def test_small_tables_have_the_limits_of_the_literal_formulas(
-    n: list[int], score: list[float], rate: list[float]
-) -> None:
+def test_small_tables_have_the_limits_of_the_literal_formulas(n: list[int], score: list[float], rate: list[float]):
     exact = literal_limits(n, np.array(score), np.array(rate))
     drawn = ece_intervals([table(n, score, rate)], generators(1), resamples=20_000)[0]
     closed = ece_intervals([table(n, score, rate)], [], form="analytic")[0]
@@ -181,7 +179,7 @@ def test_small_tables_have_the_limits_of_the_literal_formulas(
     assert numbers(closed) == pytest.approx(exact, abs=max(0.005, 0.5 / sum(n)))
 
 
-def test_the_moments_of_a_bin_are_those_of_every_outcome_weighed() -> None:
+def test_the_moments_of_a_bin_are_those_of_every_outcome_weighed():
     rng = np.random.default_rng(4)
     for n in [*rng.integers(1, 60, 60).astype(float), *rng.uniform(0.05, 1, 20), *rng.uniform(1, 40, 40)]:
         c, p = rng.choice([0.0, 1.0, 0.5, rng.random()]), rng.choice([0.0, 1.0, rng.random(), 0.01 * rng.random()])
@@ -196,7 +194,7 @@ def test_the_moments_of_a_bin_are_those_of_every_outcome_weighed() -> None:
         assert [float(value[0]) for value in found] == pytest.approx([mean, *central], abs=1e-10)
 
 
-def test_thin_bins_have_exact_moments_where_a_normal_distribution_misses_by_a_tenth() -> None:
+def test_thin_bins_have_exact_moments_where_a_normal_distribution_misses_by_a_tenth():
     bins = stack([table([14] * 15, [0.02] * 15, [0.0] * 15)])
     k = np.arange(15)
     exact = (stats.binom.pmf(k, 14, 0.003) * np.abs(k / 14 - 0.02)).sum()
@@ -208,14 +206,14 @@ def test_thin_bins_have_exact_moments_where_a_normal_distribution_misses_by_a_te
     assert exact_moments(large, large.score)[0].mean[0] == pytest.approx(moments(large, large.score).mean[0])
 
 
-def test_a_tie_is_half_a_step_of_the_plug_in_where_every_bin_keeps_its_sign() -> None:
+def test_a_tie_is_half_a_step_of_the_plug_in_where_every_bin_keeps_its_sign():
     bins = stack([table([300, 100], [0.5, 0.5], [0.7, 0.7])])  # 400 rows, each a step of 1/400
     (surely,), (as_often_as_not,) = (exact_moments(bins, np.full((1, 2), rate))[1] for rate in (0.7, 0.5))
     assert surely == pytest.approx(1 / 800, rel=1e-4)
     assert as_often_as_not == pytest.approx(1 / 800 / 4)
 
 
-def test_very_rare_labels_have_an_analytic_interval_that_covers() -> None:
+def test_very_rare_labels_have_an_analytic_interval_that_covers():
     # 200 rows at a mean score of .02 that are worth .003: six samples in ten hold no hit at all
     rng = np.random.default_rng(11)
     held = 0
@@ -231,7 +229,7 @@ def test_very_rare_labels_have_an_analytic_interval_that_covers() -> None:
     assert held >= 0.95 * 300
 
 
-def test_empty_bins_change_nothing() -> None:
+def test_empty_bins_change_nothing():
     plain = table([50, 70], [0.2, 0.8], [0.3, 0.6])
     padded = table([0, 50, 0, 70, 0], [0, 0.2, 0, 0.8, 0], [0, 0.3, 0, 0.6, 0])
     forms = ["bootstrap", "analytic"]
@@ -240,7 +238,7 @@ def test_empty_bins_change_nothing() -> None:
         assert numbers(one) == pytest.approx(numbers(two), abs=1e-12)
 
 
-def test_fewer_effective_rows_widen_the_interval() -> None:
+def test_fewer_effective_rows_widen_the_interval():
     independent, clustered = (table([500, 500], [0.3, 0.7], [0.35, 0.62], effect) for effect in (1.0, 3.7))
     for form in ("bootstrap", "analytic"):
         one, two = (ece_intervals([b], generators(1), form=form)[0] for b in (independent, clustered))  # type: ignore[arg-type]
@@ -249,14 +247,14 @@ def test_fewer_effective_rows_widen_the_interval() -> None:
         assert high2 - low2 > high1 - low1
 
 
-def test_a_larger_confidence_gives_a_wider_interval() -> None:
+def test_a_larger_confidence_gives_a_wider_interval():
     bins = distorted(2000, seed=6)
     narrow, wide = (ece_intervals([bins], generators(1), confidence=c)[0] for c in (0.8, 0.99))
     assert numbers(wide)[0] < numbers(narrow)[0]
     assert numbers(wide)[2] > numbers(narrow)[2]
 
 
-def test_without_rows_nothing_is_defined() -> None:
+def test_without_rows_nothing_is_defined():
     nothing = table([0, 0], [0, 0], [0, 0])
     unknown = Interval(None, None, None, None)
     assert ece_intervals([nothing], generators(1)) == [unknown]
@@ -265,20 +263,20 @@ def test_without_rows_nothing_is_defined() -> None:
     assert ece_intervals([], []) == []
 
 
-def test_a_missing_generator_is_refused() -> None:
+def test_a_missing_generator_is_refused():
     bins = table([10], [0.5], [0.5])
     with pytest.raises(ValueError, match="1 tables, 0 generators"):
         ece_intervals([bins], [])
 
 
 @pytest.mark.parametrize("hits", [0, 1, 17, 50])
-def test_clopper_pearson_is_the_one_of_the_beta_distribution(hits: int) -> None:
+def test_clopper_pearson_is_the_one_of_the_beta_distribution(hits: int):
     low, high = clopper_pearson(np.array([float(hits)]), np.array([50.0 - hits]), 0.025)
     expected = stats.binomtest(hits, 50).proportion_ci(0.95, method="exact")
     assert (low[0], high[0]) == pytest.approx((expected.low, expected.high), abs=1e-9)
 
 
-def test_clopper_pearson_takes_a_fractional_n_as_it_is() -> None:
+def test_clopper_pearson_takes_a_fractional_n_as_it_is():
     low, high = clopper_pearson(np.array([4.5]), np.array([16.0]), 0.025)
     assert low[0] == pytest.approx(stats.beta.ppf(0.025, 4.5, 17.0))
     assert high[0] == pytest.approx(stats.beta.ppf(0.975, 5.5, 16.0))
@@ -287,7 +285,7 @@ def test_clopper_pearson_takes_a_fractional_n_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("n", "c", "p"), [(12, 0.5, 0.6), (7, 0.13, 0.2), (20, 0.95, 0.9), (5, 0.0, 0.0), (5, 1.0, 0.7)]
 )
-def test_the_chance_of_a_gap_is_the_enumerated_one(n: int, c: float, p: float) -> None:
+def test_the_chance_of_a_gap_is_the_enumerated_one(n: int, c: float, p: float):
     k = np.arange(n + 1)
     limits = np.array([0.0, 0.04, 0.1, 0.25, 0.5, 0.51, 1.01])
     expected = [stats.binom.pmf(k, n, p)[np.abs(k / n - c) < x - 1e-12].sum() for x in limits]
@@ -295,7 +293,7 @@ def test_the_chance_of_a_gap_is_the_enumerated_one(n: int, c: float, p: float) -
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_mce_limits_share_the_error_among_bins_below_but_not_above() -> None:
+def test_mce_limits_share_the_error_among_bins_below_but_not_above():
     bins = table([200, 300, 400], [0.2, 0.5, 0.9], [0.2, 0.62, 0.85])
     low, _, high = numbers(mce_interval(bins).interval)
     k, n = 186.0, 300.0
@@ -303,7 +301,7 @@ def test_mce_limits_share_the_error_among_bins_below_but_not_above() -> None:
     assert high == pytest.approx(stats.beta.ppf(0.975, k + 1, n - k) - 0.5)
 
 
-def test_the_mce_point_is_where_the_largest_gap_is_reached_half_of_the_time() -> None:
+def test_the_mce_point_is_where_the_largest_gap_is_reached_half_of_the_time():
     score, rows, rate = np.array([0.2, 0.5, 0.9]), np.array([200, 300, 400]), np.array([0.23, 0.62, 0.85])
     found = mce_interval(table(rows.tolist(), score.tolist(), rate.tolist())).interval
     assert found.plug_in == pytest.approx(0.12)
@@ -314,14 +312,14 @@ def test_the_mce_point_is_where_the_largest_gap_is_reached_half_of_the_time() ->
     assert 0 < found.value < 0.12
 
 
-def test_the_worst_bin_is_named_with_its_scores_its_rows_and_the_direction() -> None:
+def test_the_worst_bin_is_named_with_its_scores_its_rows_and_the_direction():
     found = mce_interval(table([200, 300, 0, 400], [0.2, 0.4, 0, 0.9], [0.2, 0.45, 0, 0.7]))
     assert (found.worst_range, found.worst_n) == ((0.5, 1.0), 400)
     assert found.worst_gap == pytest.approx(-0.2)
     assert found.bins.n.tolist() == [200, 300, 400]
 
 
-def test_plug_in_mce_is_of_the_bins_as_given_and_the_limits_of_merged_ones() -> None:
+def test_plug_in_mce_is_of_the_bins_as_given_and_the_limits_of_merged_ones():
     thin = table([5, 200], [0.1, 0.8], [0.9, 0.8])
     found = mce_interval(thin)
     assert found.interval.plug_in == pytest.approx(0.8)
@@ -329,7 +327,7 @@ def test_plug_in_mce_is_of_the_bins_as_given_and_the_limits_of_merged_ones() -> 
     assert numbers(found.interval)[2] < 0.2
 
 
-def test_thin_bins_are_merged_until_all_windows_have_enough_and_the_rest_joins_the_last() -> None:
+def test_thin_bins_are_merged_until_all_windows_have_enough_and_the_rest_joins_the_last():
     one = table([60, 60, 150, 100, 20], [0.1, 0.3, 0.5, 0.7, 0.9], [0.1] * 5)
     two = table([500, 30, 80, 400, 400], [0.1, 0.3, 0.5, 0.7, 0.9], [0.2] * 5)
     first, second = merge_thin([one, two])
@@ -339,7 +337,7 @@ def test_thin_bins_are_merged_until_all_windows_have_enough_and_the_rest_joins_t
     assert first.n.sum() == one.n.sum()
 
 
-def test_merged_bins_are_those_that_coarser_edges_give_weights_and_clusters_included() -> None:
+def test_merged_bins_are_those_that_coarser_edges_give_weights_and_clusters_included():
     rng = np.random.default_rng(0)
     score = rng.random(900)
     counts = counts_from_rows(score, rng.random(900) < score, weight=rng.uniform(0.5, 3, 900), design_effect=1.7)
@@ -350,19 +348,19 @@ def test_merged_bins_are_those_that_coarser_edges_give_weights_and_clusters_incl
         np.testing.assert_allclose(getattr(merged, name), getattr(direct, name), rtol=1e-9)
 
 
-def test_a_window_of_too_few_rows_is_one_bin() -> None:
+def test_a_window_of_too_few_rows_is_one_bin():
     assert merge_thin([table([3, 4, 5], [0.1, 0.5, 0.9], [0, 1, 1])])[0].n.tolist() == [12]
     assert merge_thin([]) == []
 
 
-def test_breaching_bins_are_joined_where_adjacent_and_not_where_unsure() -> None:
+def test_breaching_bins_are_joined_where_adjacent_and_not_where_unsure():
     bins = table([1000, 1000, 1000, 1000, 120], [0.1, 0.3, 0.5, 0.7, 0.9], [0.5, 0.7, 0.5, 0.2, 0.65])
     assert breaching_bins(bins, 0.2, 0.95) == [(0.0, 0.4), (0.6, 0.8)]
     assert breaching_bins(bins, 0.5, 0.95) == []
 
 
 @pytest.mark.parametrize("tail", [1e-3, 0.025 / 15, 0.025, 0.4])
-def test_limits_of_many_rows_are_scipy_s(tail: float) -> None:
+def test_limits_of_many_rows_are_scipy_s(tail: float):
     rng = np.random.default_rng(5)
     n = np.rint(10 ** rng.uniform(3.4, 8, 300))
     hits = np.rint(n * rng.beta(0.7, 0.7, 300))
@@ -374,7 +372,7 @@ def test_limits_of_many_rows_are_scipy_s(tail: float) -> None:
     assert np.abs((high[inside] - stats.beta.isf(tail, k + 1, n - k)) / error).max() < 1e-8
 
 
-def test_limits_of_many_rows_have_the_probability_that_was_asked_for_far_out_as_well() -> None:
+def test_limits_of_many_rows_have_the_probability_that_was_asked_for_far_out_as_well():
     n, hits = np.array([3e3, 1e5, 1e7, 9.2e7]), np.array([1.4e3, 9e3, 9.9e5, 7.8e7])
     low, high = clopper_pearson(hits, n - hits, 1e-6)
     assert stats.binom.sf(hits - 1, n, low) == pytest.approx(np.full(4, 1e-6), rel=1e-6)

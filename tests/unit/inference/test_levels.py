@@ -58,7 +58,7 @@ def known(found: Interval) -> tuple[float, float, float]:
     return found.value, found.low, found.high
 
 
-def test_shares_have_the_exact_binomial_interval() -> None:
+def test_shares_have_the_exact_binomial_interval():
     counts = counts_from_rows([0.9] * 40 + [0.1] * 60, [1] * 33 + [0] * 7 + [1] * 5 + [0] * 55)
     exact = stats.binomtest(88, 100).proportion_ci(0.9, "exact")
     assert known(interval("accuracy", counts, 0.9)) == pytest.approx((0.88, exact.low, exact.high), abs=1e-12)
@@ -74,7 +74,7 @@ def test_shares_have_the_exact_binomial_interval() -> None:
     assert found == pytest.approx((0.42 - 0.38, 0.42 - exact.high, 0.42 - exact.low), abs=1e-12)
 
 
-def test_f1_has_the_exact_limits_of_the_share_of_true_positives_it_rises_with() -> None:
+def test_f1_has_the_exact_limits_of_the_share_of_true_positives_it_rises_with():
     truth = np.array([1] * 33 + [0] * 7 + [1] * 5 + [0] * 55)
     counts = counts_from_rows([0.9] * 40 + [0.1] * 60, truth)
     exact = stats.binomtest(33, 45).proportion_ci(0.9, "exact")  # of 45 rows that are positive or predicted
@@ -88,7 +88,7 @@ def test_f1_has_the_exact_limits_of_the_share_of_true_positives_it_rises_with() 
     assert 2 * (0.9 / 1.1 - share) / (1 + 0.9 / 1.1 - share) == pytest.approx(0.9 - distance)
 
 
-def test_shares_have_the_exact_binomial_p_value_on_either_side() -> None:
+def test_shares_have_the_exact_binomial_p_value_on_either_side():
     counts = counts_from_rows([0.9] * 100, [1] * 88 + [0] * 12)
     greater, less = (stats.binomtest(88, 100, 0.8, alternative=side).pvalue for side in ("greater", "less"))
     assert level_p("accuracy", counts, 0.8, "above") == pytest.approx(greater, rel=1e-9)
@@ -97,7 +97,7 @@ def test_shares_have_the_exact_binomial_p_value_on_either_side() -> None:
     assert level_p("overconfidence", counts, 0.1, "below") == pytest.approx(greater, rel=1e-9)
 
 
-def test_the_area_s_p_value_is_that_of_its_standard_error_where_rows_are_many() -> None:
+def test_the_area_s_p_value_is_that_of_its_standard_error_where_rows_are_many():
     counts = sample(np.random.default_rng(0), 4000)
     found = moments("roc_auc", counts)
     # the law of a high area leans to the left: less likely two errors above it than normal, more likely two below
@@ -107,7 +107,7 @@ def test_the_area_s_p_value_is_that_of_its_standard_error_where_rows_are_many() 
     assert (above + below) / 2 == pytest.approx(stats.norm.sf(2.0), rel=0.05)
 
 
-def test_the_interval_of_a_mean_loss_is_the_t_interval_shifted_towards_the_long_tail() -> None:
+def test_the_interval_of_a_mean_loss_is_the_t_interval_shifted_towards_the_long_tail():
     counts = sample(np.random.default_rng(1), 20_000)  # among which one row more, not seen, counts for little
     for name in ("brier", "nll"):
         found = moments(name, counts)
@@ -117,7 +117,7 @@ def test_the_interval_of_a_mean_loss_is_the_t_interval_shifted_towards_the_long_
 
 
 @pytest.mark.parametrize("third", [2e-3, -2e-3, 1e-9])
-def test_the_skewed_law_is_pearson_s_third_type(third: float) -> None:
+def test_the_skewed_law_is_pearson_s_third_type(third: float):
     law = Skewed(0.3, 0.02, third)
     reference = stats.pearson3(third / 0.02**1.5, loc=0.3, scale=math.sqrt(0.02))
     for probability in (0.001, 0.025, 0.5, 0.8, 0.999):
@@ -125,7 +125,7 @@ def test_the_skewed_law_is_pearson_s_third_type(third: float) -> None:
         assert law.below(law.quantile(probability)) == pytest.approx(probability, rel=1e-6)
 
 
-def test_equal_losses_of_rare_misses_have_garwood_s_limits_of_a_poisson_count() -> None:
+def test_equal_losses_of_rare_misses_have_garwood_s_limits_of_a_poisson_count():
     # 3 misses of 100,000 rows at a score of 1: a loss of 1 each, and nothing else
     counts = counts_from_rows([1.0] * 100_000, [0] * 3 + [1] * 99_997)
     value, low, high = known(interval("brier", counts, 0.95))
@@ -135,7 +135,7 @@ def test_equal_losses_of_rare_misses_have_garwood_s_limits_of_a_poisson_count() 
 
 
 @pytest.mark.parametrize("tilt", [1.0, 1.6])
-def test_intervals_cover_the_truth_as_often_as_they_say(tilt: float) -> None:
+def test_intervals_cover_the_truth_as_often_as_they_say(tilt: float):
     rng = np.random.default_rng(3)
     truth = sample(rng, 1_000_000, tilt)
     true = {name: POINTS[name](truth) for name in NAMES}
@@ -149,7 +149,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say(tilt: float) -> None:
 
 
 @pytest.mark.parametrize("rows", [50, 200])
-def test_losses_whose_rare_large_terms_are_often_not_seen_are_covered_too(rows: int) -> None:
+def test_losses_whose_rare_large_terms_are_often_not_seen_are_covered_too(rows: int):
     rng = np.random.default_rng(40)
 
     def drawn(n: int) -> Counts:
@@ -192,7 +192,7 @@ def weighted_delong(hits: np.ndarray, misses: np.ndarray, extra: float) -> tuple
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_area_has_jeffreys_limits_for_as_many_pairs_as_delong_over_all_rows_says(weighted: bool) -> None:
+def test_the_area_has_jeffreys_limits_for_as_many_pairs_as_delong_over_all_rows_says(weighted: bool):
     rng = np.random.default_rng(41)
     score = np.round(rng.random(120), 1)  # many ties
     truth = rng.random(120) < score
@@ -211,7 +211,7 @@ def test_the_area_has_jeffreys_limits_for_as_many_pairs_as_delong_over_all_rows_
 
 
 @pytest.mark.parametrize("side", ["above", "below"])
-def test_at_the_threshold_itself_a_level_rule_seldom_fires(side: str) -> None:
+def test_at_the_threshold_itself_a_level_rule_seldom_fires(side: str):
     rng = np.random.default_rng(5)
     truth = sample(rng, 1_000_000)
     fired = dict.fromkeys(NAMES, 0)
@@ -224,14 +224,14 @@ def test_at_the_threshold_itself_a_level_rule_seldom_fires(side: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_without_a_change_an_increase_is_seldom_found(name: str) -> None:
+def test_without_a_change_an_increase_is_seldom_found(name: str):
     rng = np.random.default_rng(6)
     tests = [increase_test(name, sample(rng, 300), sample(rng, 900), 0.95) for _ in range(250)]
     assert sum(test.p_value <= 0.02 for test in tests) <= at_most(250, 0.02)
     assert sum(test.low <= 0 <= test.high for test in tests) >= at_least(250, 0.95)
 
 
-def test_a_real_increase_is_found_and_its_record_is_complete() -> None:
+def test_a_real_increase_is_found_and_its_record_is_complete():
     rng = np.random.default_rng(7)
     window, baseline = sample(rng, 3000, flipped=0.15), sample(rng, 8000)
     for name in ("brier", "nll"):
@@ -242,14 +242,14 @@ def test_a_real_increase_is_found_and_its_record_is_complete() -> None:
         assert (found.low, found.high) == mover(e0, e1)
 
 
-def test_a_share_that_falls_to_nothing_in_few_rows_is_not_called_certain() -> None:
+def test_a_share_that_falls_to_nothing_in_few_rows_is_not_called_certain():
     baseline = counts_from_rows([0.3] * 10_000, [1] * 500 + [0] * 9500)
     window = counts_from_rows([0.3] * 100, [0] * 100)
     chance = 0.95**100  # of no hit at all, if nothing changed
     assert chance < increase_test("overconfidence", window, baseline, 0.95).p_value < 4 * chance
 
 
-def test_the_detectable_distance_of_a_share_is_the_exact_one() -> None:
+def test_the_detectable_distance_of_a_share_is_the_exact_one():
     counts = counts_from_rows([0.9] * 200, [1] * 180 + [0] * 20)
     distance = level_detectable("accuracy", counts, 0.8, "below", 0.01)
     most = int(stats.binom.ppf(0.01, 200, 0.8))
@@ -263,7 +263,7 @@ def about_four_in_five(seen: int, tries: int) -> bool:
     return at_least(tries, 0.75) <= seen <= at_most(tries, 0.85)
 
 
-def test_a_mean_loss_at_the_detectable_distance_is_seen_four_times_in_five() -> None:
+def test_a_mean_loss_at_the_detectable_distance_is_seen_four_times_in_five():
     rng = np.random.default_rng(8)
     reference = sample(rng, 600, 1.6)
     for name in ("brier", "nll", "roc_auc", "pr_auc"):
@@ -274,7 +274,7 @@ def test_a_mean_loss_at_the_detectable_distance_is_seen_four_times_in_five() -> 
 
 
 @pytest.mark.parametrize("name", ["overconfidence", "brier", "nll"])
-def test_an_increase_of_the_detectable_size_is_seen_four_times_in_five(name: str) -> None:
+def test_an_increase_of_the_detectable_size_is_seen_four_times_in_five(name: str):
     rng = np.random.default_rng(9)
     large = np.random.default_rng(90)
     shares = np.linspace(0.0, 0.4, 9)
@@ -286,7 +286,7 @@ def test_an_increase_of_the_detectable_size_is_seen_four_times_in_five(name: str
     assert about_four_in_five(sum(test.p_value <= 0.05 for test in tests), 150)
 
 
-def test_the_detectable_distance_of_an_area_is_that_of_its_law() -> None:
+def test_the_detectable_distance_of_an_area_is_that_of_its_law():
     counts = sample(np.random.default_rng(11), 300)
     law = law_of("roc_auc", counts)
     assert isinstance(law, Ranking)
@@ -297,21 +297,21 @@ def test_the_detectable_distance_of_an_area_is_that_of_its_law() -> None:
     assert stats.beta(k + 0.5, law.rows - k + 0.5).ppf(0.2) == pytest.approx(0.8 - distance, abs=2e-5)
 
 
-def test_all_of_a_fraction_of_rows_may_be_what_is_seen() -> None:
+def test_all_of_a_fraction_of_rows_may_be_what_is_seen():
     counts = counts_from_rows([0.9] * 12, [1] * 12, design_effect=5.0)  # worth 2.4 rows
     distance = level_detectable("accuracy", counts, 0.2, "above", 0.03)
     assert 0.2**2.4 < 0.03 < 1 - stats.beta(2, 1.4).sf(0.2)  # not two of 2.4 rows, but all of them
     assert (0.2 + distance) ** 2.4 == pytest.approx(0.8)
 
 
-def test_where_nothing_can_lie_beyond_the_threshold_there_is_nothing_to_miss() -> None:
+def test_where_nothing_can_lie_beyond_the_threshold_there_is_nothing_to_miss():
     counts = counts_from_rows([0.03] * 500, [0] * 495 + [1] * 5)
     assert level_p("overconfidence", counts, 0.05, "above") == 1.0
     assert level_detectable("overconfidence", counts, 0.05, "above", 0.01) == 0.0
     assert level_detectable("pr_auc", sample(np.random.default_rng(11), 300), 1.0, "above", 0.01) == 0.0
 
 
-def test_weights_and_clusters_count_by_effective_rows() -> None:
+def test_weights_and_clusters_count_by_effective_rows():
     score, outcome = np.full(400, 0.9), np.repeat([1.0, 0.0], [320, 80])
     clustered = counts_from_rows(score, outcome, design_effect=4.0)
     exact = stats.binomtest(80, 100).proportion_ci(0.95, "exact")
@@ -323,7 +323,7 @@ def test_weights_and_clusters_count_by_effective_rows() -> None:
     assert misses[2] == pytest.approx(1 - 0.025 ** (1 / 80))
 
 
-def test_a_perfect_order_is_not_taken_for_certain() -> None:
+def test_a_perfect_order_is_not_taken_for_certain():
     counts = counts_from_rows([0.9] * 5 + [0.1] * 50, [1] * 5 + [0] * 50)
     for name in ("roc_auc", "pr_auc"):
         value, low, high = known(interval(name, counts, 0.95))
@@ -332,7 +332,7 @@ def test_a_perfect_order_is_not_taken_for_certain() -> None:
         assert 0.001 < level_p(name, counts, 0.9, "above") < 1
 
 
-def test_losses_of_one_class_allow_for_the_outcome_that_was_not_seen() -> None:
+def test_losses_of_one_class_allow_for_the_outcome_that_was_not_seen():
     counts = counts_from_rows([0.9] * 50, [1] * 50)
     unseen = 1 - 0.025 ** (1 / 50)  # Clopper & Pearson's limit of the share of misses
     for name, hit, miss in (("brier", 0.01, 0.81), ("nll", -math.log(0.9), -math.log(0.1))):
@@ -342,14 +342,14 @@ def test_losses_of_one_class_allow_for_the_outcome_that_was_not_seen() -> None:
         assert hit + unseen * (miss - hit) < high < hit + 1.6 * unseen * (miss - hit)
 
 
-def test_without_misses_the_precision_is_one_and_says_nothing() -> None:
+def test_without_misses_the_precision_is_one_and_says_nothing():
     counts = counts_from_rows([0.2, 0.7], [1, 1])
     assert interval("pr_auc", counts, 0.95) == Interval(1.0, 0.0, 1.0, 1.0)
     assert level_p("pr_auc", counts, 0.5, "above") == 1.0
     assert level_detectable("pr_auc", counts, 0.5, "below", 0.01) is None
 
 
-def test_a_loss_that_did_not_vary_is_not_certain() -> None:
+def test_a_loss_that_did_not_vary_is_not_certain():
     counts = counts_from_rows([0.5] * 30, [1] * 10 + [0] * 20)
     value, low, high = known(interval("brier", counts, 0.95))
     assert value == 0.25
@@ -357,7 +357,7 @@ def test_a_loss_that_did_not_vary_is_not_certain() -> None:
     assert 0 < level_p("brier", counts, 0.2, "above") < 0.01
 
 
-def test_a_miss_that_was_not_seen_on_top_lowers_the_lower_limit_of_the_average_precision_alone() -> None:
+def test_a_miss_that_was_not_seen_on_top_lowers_the_lower_limit_of_the_average_precision_alone():
     rng = np.random.default_rng(43)
     score = rng.beta(0.8, 0.6, 200)
     law = law_of("pr_auc", counts_from_rows(score, rng.random(200) < score))

@@ -17,7 +17,7 @@ def bins(hits: int) -> BinCounts:
 
 
 @pytest.mark.parametrize("name", ["upper", "n", "w", "ws", "wy", "n_eff"])
-def test_every_array_of_a_table_distinguishes_it_from_others(name: str) -> None:
+def test_every_array_of_a_table_distinguishes_it_from_others(name: str):
     seen = each_by_content(lambda tables: [float(getattr(table, name)[-1]) for (table,) in tables])
     one = bins(70)
     other = replace(one, **{name: getattr(one, name) + 1})
@@ -25,7 +25,7 @@ def test_every_array_of_a_table_distinguishes_it_from_others(name: str) -> None:
     assert seen([(one,), (other,)]) == [seen([(one,)])[0], seen([(other,)])[0]]
 
 
-def test_what_is_kept_with_counts_goes_with_them() -> None:
+def test_what_is_kept_with_counts_goes_with_them():
     counts = counts_from_rows([0.2], [0])
     made = kept_with(counts, "array", lambda: np.arange(3.0))
     assert kept_with(counts, "array", lambda: np.arange(4.0)) is made

@@ -63,7 +63,7 @@ def drawn_again() -> tuple[Counts, list[Counts]]:
 @pytest.mark.parametrize("name", DRAWN)
 def test_beside_the_value_is_the_textbook_one_which_only_the_parts_of_the_brier_score_differ_from(
     name: str, drawn_again: tuple[Counts, list[Counts]]
-) -> None:
+):
     counts = drawn_again[0]
     found = interval(name, counts, 0.95)
     own = bin_counts(counts, equal_frequency_edges(counts, 15)) if METRICS[name].needs == "bins" else counts
@@ -73,7 +73,7 @@ def test_beside_the_value_is_the_textbook_one_which_only_the_parts_of_the_brier_
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_the_width_of_an_interval_is_what_samples_vary_by(name: str, drawn_again: tuple[Counts, list[Counts]]) -> None:
+def test_the_width_of_an_interval_is_what_samples_vary_by(name: str, drawn_again: tuple[Counts, list[Counts]]):
     if METRICS[name].needs == "bins":
         values = [interval(name, counts, 0.95).value for counts in drawn_again[1]]
     else:
@@ -86,12 +86,12 @@ def test_the_width_of_an_interval_is_what_samples_vary_by(name: str, drawn_again
 
 
 @pytest.mark.parametrize("name", [name for name in DRAWN if METRICS[name].needs == "counts"])
-def test_the_value_is_that_of_the_metric_itself(name: str) -> None:
+def test_the_value_is_that_of_the_metric_itself(name: str):
     counts = sample(np.random.default_rng(1))
     assert interval(name, counts, 0.95).value == pytest.approx(point(name, counts), abs=1e-9)
 
 
-def test_the_reliability_of_calibrated_scores_is_debiased() -> None:
+def test_the_reliability_of_calibrated_scores_is_debiased():
     rng = np.random.default_rng(8)
     found = [interval("brier_reliability", sample(rng, n=400, tilt=1.0), 0.95).value for _ in range(60)]
     plug_in = [counts for counts in found if counts is not None]
@@ -100,7 +100,7 @@ def test_the_reliability_of_calibrated_scores_is_debiased() -> None:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_rows_that_count_for_less_make_every_interval_wider(name: str) -> None:
+def test_rows_that_count_for_less_make_every_interval_wider(name: str):
     counts = sample(np.random.default_rng(3))
     fewer = replace(counts, design_effect=9.0, acting_effects=(9.0, 9.0))
     one, three = ((i.high - i.low) for i in (interval(name, c, 0.95) for c in (counts, fewer)))
@@ -108,7 +108,7 @@ def test_rows_that_count_for_less_make_every_interval_wider(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_change_is_seen_and_no_change_is_not(name: str) -> None:
+def test_a_change_is_seen_and_no_change_is_not(name: str):
     rng = np.random.default_rng(6)
     before_, same, worse = sample(rng, 8000), sample(rng, 8000), sample(rng, 8000, flipped=0.4)
     unchanged = increase_test(name, same, before_, 0.95)
@@ -120,7 +120,7 @@ def test_a_change_is_seen_and_no_change_is_not(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_the_same_counts_give_the_same_numbers(name: str) -> None:
+def test_the_same_counts_give_the_same_numbers(name: str):
     one, two = (sample(np.random.default_rng(9)) for _ in range(2))
     assert interval(name, one, 0.95) == interval(name, two, 0.95)
     threshold = interval(name, one, 0.95).value * 0.9
@@ -129,7 +129,7 @@ def test_the_same_counts_give_the_same_numbers(name: str) -> None:
     assert distance is None or distance > 0
 
 
-def test_without_a_row_that_defines_it_there_is_no_law() -> None:
+def test_without_a_row_that_defines_it_there_is_no_law():
     none_predicted = counts_from_rows([0.1, 0.2], [0, 1])
     assert interval("precision", none_predicted, 0.95).value is None
     assert interval("automated_accuracy", none_predicted, 0.95).value is None
@@ -138,7 +138,7 @@ def test_without_a_row_that_defines_it_there_is_no_law() -> None:
 
 def test_of_very_many_labels_only_what_rules_name_is_computed_beside_the_contract(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setattr("monitor.evaluation.evaluate.EVERYTHING_UP_TO", 9)
     one = sample(np.random.default_rng(5), 30)
     labels = dict.fromkeys((*(f"l{i}" for i in range(10)), None), one)
@@ -150,7 +150,7 @@ def test_of_very_many_labels_only_what_rules_name_is_computed_beside_the_contrac
     assert {e.metric for e in found if e.subject.label is None} == set(OF_LABELS)
 
 
-def test_a_metric_of_cost_takes_the_costs_of_its_label_then_of_its_source() -> None:
+def test_a_metric_of_cost_takes_the_costs_of_its_label_then_of_its_source():
     source = SourceConfig(
         relation="t", score_is="probability_of_label", costs=CostConfig(false_negative=3.0),
         labels={"a": LabelConfig(costs=CostConfig(false_negative=20.0)), "b": LabelConfig(critical=True)},
@@ -165,7 +165,7 @@ def test_a_metric_of_cost_takes_the_costs_of_its_label_then_of_its_source() -> N
 
 
 @pytest.mark.parametrize("configured", ["equal_frequency", "equal_width"])
-def test_an_ece_of_its_own_binning_is_compared_with_the_baseline_in_those_bins(configured: str) -> None:
+def test_an_ece_of_its_own_binning_is_compared_with_the_baseline_in_those_bins(configured: str):
     rng = np.random.default_rng(10)
     evaluation = config().evaluation.model_copy(update={"binning": configured, "resamples": 200})
     now, then = sample(rng, 3000, flipped=0.3), sample(rng, 12_000)
@@ -178,7 +178,7 @@ def test_an_ece_of_its_own_binning_is_compared_with_the_baseline_in_those_bins(c
     assert (ordinary.plug_in == pytest.approx(found[0].plug_in)) == (configured == "equal_width")
 
 
-def test_a_total_is_of_one_window_however_few_rows_it_has() -> None:
+def test_a_total_is_of_one_window_however_few_rows_it_has():
     rng = np.random.default_rng(14)
     weeks = tuple(sample(rng, 400, flipped=0.2) for _ in range(4))
     rule = Rule(id="a", metric="excess_errors", threshold=0.5, min_samples=50_000)
@@ -189,12 +189,12 @@ def test_a_total_is_of_one_window_however_few_rows_it_has() -> None:
     assert found[0].value == pytest.approx(point("excess_errors", weeks[0]))
 
 
-def test_the_revision_of_a_file_is_of_all_its_settings() -> None:
+def test_the_revision_of_a_file_is_of_all_its_settings():
     assert config().revision != config(costs=CostConfig()).revision
     assert config().revision != config(kind="top_k").revision
 
 
-def test_every_drawn_metric_says_its_range_and_keeps_to_it() -> None:
+def test_every_drawn_metric_says_its_range_and_keeps_to_it():
     counts = sample(np.random.default_rng(12), n=60)
     for name in DRAWN:
         low, high = range_of(name)
@@ -202,7 +202,7 @@ def test_every_drawn_metric_says_its_range_and_keeps_to_it() -> None:
         assert found.value is None or low <= found.low <= found.value <= found.high <= high
 
 
-def test_a_source_is_judged_by_those_rules_only_whose_metric_it_can_give() -> None:
+def test_a_source_is_judged_by_those_rules_only_whose_metric_it_can_give():
     settings = config(kind="regression")
     judged = evaluate(SourceData("t", WindowCounts(WEEK)), settings)
     assert judged.verdicts == ()

@@ -34,7 +34,7 @@ def weighted(rows: ProbabilityRows, seed: int) -> ProbabilityRows:
     return ProbabilityRows(rows.labels, rows.probability, rows.truth, weight, rows.items)
 
 
-def test_every_registered_metric_of_rows_has_a_spread_with_its_own_value() -> None:
+def test_every_registered_metric_of_rows_has_a_spread_with_its_own_value():
     rows, numbers = weighted(classifier(1, 1500), 2), predictions(3, 1500)
     for data, metrics in ((rows, OF_ROWS), (numbers, OF_NUMBERS)):
         found = row_spreads(data, metrics, rng())
@@ -46,7 +46,7 @@ def test_every_registered_metric_of_rows_has_a_spread_with_its_own_value() -> No
             assert low < spread.value < high, name
 
 
-def test_spreads_from_blocks_are_those_of_the_plain_item_bootstrap() -> None:
+def test_spreads_from_blocks_are_those_of_the_plain_item_bootstrap():
     rows, numbers = weighted(classifier(4, 2500), 5), predictions(6, 2500)
     for data, metrics in ((rows, OF_ROWS), (numbers, OF_NUMBERS)):
         quick = row_spreads(data, metrics, rng(7))
@@ -61,12 +61,12 @@ def redrawn(rows: ProbabilityRows, seed: int) -> ProbabilityRows:
     return replace(rows, weight=rows.weight * rng([8, seed]).poisson(1.0, len(rows.weight)))
 
 
-def test_the_spread_of_an_accuracy_is_the_binomial_one() -> None:
+def test_the_spread_of_an_accuracy_is_the_binomial_one():
     found = row_spreads(classifier(9, 20_000), ["top1_accuracy"], rng(10), resamples=2000)["top1_accuracy"]
     assert found.se == pytest.approx(math.sqrt(found.value * (1 - found.value) / 20_000), rel=0.08)
 
 
-def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
+def test_intervals_hold_the_truth_about_as_often_as_they_say():
     names = ["macro_f1", "certainty_ratio", "auc_ovo", "class_mutual_information", "certainty_divergence"]
     population = classifier(11, 100_000)
     truths = {name: point(name, population) for name in names}
@@ -80,7 +80,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     assert {name: count for name, count in held.items() if count < 52} == {}
 
 
-def test_entropies_and_mutual_information_lose_most_of_their_bias() -> None:
+def test_entropies_and_mutual_information_lose_most_of_their_bias():
     population = classifier(26, 100_000)
     names = ["class_entropy", "class_mutual_information", "certainty_divergence"]
     truths = {name: point(name, population) for name in names}
@@ -96,7 +96,7 @@ def test_entropies_and_mutual_information_lose_most_of_their_bias() -> None:
         assert abs(debiased[name]) < abs(plain[name]) / 2, name
 
 
-def test_entropies_and_their_limits_are_at_most_the_logarithm_of_the_number_of_labels() -> None:
+def test_entropies_and_their_limits_are_at_most_the_logarithm_of_the_number_of_labels():
     names = ["class_entropy", "class_mutual_information", "score_entropy"]
     score = [[0.9, 0.1, 0.0], [0.8, 0.0, 0.2], [0.6, 0.1, 0.3], [0.4, 0.3, 0.3], [0.1, 0.8, 0.1], [0.0, 0.9, 0.1]]
     few = rows_of(score, [0, 0, 0, 1, 1, 2])
@@ -109,7 +109,7 @@ def test_entropies_and_their_limits_are_at_most_the_logarithm_of_the_number_of_l
     assert row_spreads(even, ["class_entropy"], rng())["class_entropy"].value == pytest.approx(np.log(3))
 
 
-def test_what_was_always_right_is_not_taken_for_certain() -> None:
+def test_what_was_always_right_is_not_taken_for_certain():
     rows = rows_of(np.eye(3)[[0, 1, 2] * 10] * 0.7 + 0.1, [0, 1, 2] * 10)
     for name in ("top1_accuracy", "macro_f1", "kappa", "auc_ovo"):
         spread = row_spreads(rows, [name], rng())[name]
@@ -120,7 +120,7 @@ def test_what_was_always_right_is_not_taken_for_certain() -> None:
     assert 0.8 < covered.interval(0.95)[0] < 0.99
 
 
-def test_what_the_rows_do_not_define_is_none() -> None:
+def test_what_the_rows_do_not_define_is_none():
     one_class = rows_of([[0.7, 0.3]] * 20, [0] * 20)
     found = row_spreads(one_class, ["auc_ovo", "kappa", "top1_accuracy"], rng())
     assert (found["auc_ovo"], found["kappa"]) == (None, None)
@@ -129,12 +129,12 @@ def test_what_the_rows_do_not_define_is_none() -> None:
     assert set(row_spreads(nothing, OF_ROWS, rng()).values()) == {None}
 
 
-def test_an_unknown_name_is_an_error() -> None:
+def test_an_unknown_name_is_an_error():
     with pytest.raises(KeyError, match="ece"):
         row_spreads(classifier(1, 50), ["ece"], rng())
 
 
-def test_the_same_generator_gives_the_same_spread_and_the_unit_of_weights_does_not_matter() -> None:
+def test_the_same_generator_gives_the_same_spread_and_the_unit_of_weights_does_not_matter():
     rows = weighted(classifier(12, 300), 13)
     scaled = ProbabilityRows(rows.labels, rows.probability, rows.truth, rows.weight * 1e3, rows.items)
     names = [name for name in OF_ROWS if name not in multiclass.AREAS]

@@ -19,7 +19,7 @@ def found(chance: Callable[[float], float], target: float, sd: float) -> float |
 
 
 @pytest.mark.parametrize("step", [0.0, 1e-3, 1e-2])
-def test_the_answer_reaches_the_target_and_little_less_does_not(step: float) -> None:
+def test_the_answer_reaches_the_target_and_little_less_does_not(step: float):
     rng = np.random.default_rng(1)
     looks = []
     for _ in range(200):
@@ -39,13 +39,13 @@ def test_the_answer_reaches_the_target_and_little_less_does_not(step: float) -> 
     assert np.mean(looks) < 25
 
 
-def test_a_bad_stride_costs_time_only() -> None:
+def test_a_bad_stride_costs_time_only():
     for stride in (1e-4, 0.5, 3.0):
         answer = found(lambda x: float(ndtr((x - 0.4) / 0.02)), 0.8, stride)
         assert answer == pytest.approx(0.4 + 0.02 * 0.841621, abs=NEAR * max(stride, 0.1))
 
 
-def test_the_ends() -> None:
+def test_the_ends():
     assert found(lambda x: 0.9, 0.8, 0.1) == pytest.approx(0.0, abs=1e-4)
     assert found(lambda x: 0.7, 0.8, 0.1) is None
     assert found(lambda x: float(x >= 0.25), 0.8, 0.1) == pytest.approx(0.25, abs=1e-4)

@@ -23,7 +23,7 @@ def true_accuracy(threshold: float, power: float) -> float:
 
 
 @pytest.mark.parametrize(("power", "target"), [(1.0, 0.9), (0.5, 0.9), (3.0, 0.8), (0.2, 0.95)])
-def test_the_chosen_threshold_misses_its_target_as_seldom_as_promised(power: float, target: float) -> None:
+def test_the_chosen_threshold_misses_its_target_as_seldom_as_promised(power: float, target: float):
     rng = np.random.default_rng(int(power * 100))
     missed = found = outside = 0
     for _ in range(300):
@@ -39,7 +39,7 @@ def test_the_chosen_threshold_misses_its_target_as_seldom_as_promised(power: flo
     assert outside <= binom.ppf(0.999, 600, 0.05)
 
 
-def test_the_naive_threshold_on_the_same_rows_would_miss_the_target_about_half_the_time() -> None:
+def test_the_naive_threshold_on_the_same_rows_would_miss_the_target_about_half_the_time():
     rng = np.random.default_rng(3)
     missed = 0
     for _ in range(100):
@@ -49,7 +49,7 @@ def test_the_naive_threshold_on_the_same_rows_would_miss_the_target_about_half_t
     assert missed > 30
 
 
-def test_a_threshold_never_passes_without_its_own_exact_limit_above_the_target() -> None:
+def test_a_threshold_never_passes_without_its_own_exact_limit_above_the_target():
     rng = np.random.default_rng(4)
     counts = rows(rng, 3000, 0.5)
     point = threshold_for(counts, 0.9)
@@ -58,7 +58,7 @@ def test_a_threshold_never_passes_without_its_own_exact_limit_above_the_target()
     assert exact <= 0.025 / STARTS
 
 
-def test_why_no_threshold_is_named() -> None:
+def test_why_no_threshold_is_named():
     assert threshold_for(counts_from_rows([], []), 0.9).reason == "no_rows"
     assert threshold_for(counts_from_rows([0.9] * 40, [1] * 40), 0.9).reason == "too_few_rows"
     assert threshold_for(counts_from_rows([0.9] * 400, [1, 0] * 200), 0.9).reason == "not_shown"
@@ -66,7 +66,7 @@ def test_why_no_threshold_is_named() -> None:
     assert (found.reason, found.threshold, found.coverage, found.accuracy) == ("met", 0.9, 1.0, 1.0)
 
 
-def test_dependent_and_unequal_rows_count_for_fewer() -> None:
+def test_dependent_and_unequal_rows_count_for_fewer():
     score, right = [0.9] * 200, [1] * 196 + [0] * 4
     assert threshold_for(counts_from_rows(score, right), 0.9).reason == "met"
     assert threshold_for(counts_from_rows(score, right, design_effect=10.0), 0.9).reason == "too_few_rows"
@@ -75,19 +75,19 @@ def test_dependent_and_unequal_rows_count_for_fewer() -> None:
 
 
 @pytest.mark.parametrize("target", [0.0, 1.0, 95.0])
-def test_an_impossible_target_is_refused_with_what_to_write(target: float) -> None:
+def test_an_impossible_target_is_refused_with_what_to_write(target: float):
     with pytest.raises(ValueError, match=r"0\.95 is right in 95 of 100"):
         threshold_for(counts_from_rows([], []), target)
 
 
-def test_rows_without_the_label_are_not_looked_at_unless_the_score_is_confidence_in_the_prediction() -> None:
+def test_rows_without_the_label_are_not_looked_at_unless_the_score_is_confidence_in_the_prediction():
     score, outcome, predicted = [0.9, 0.8, 0.1, 0.2], [1, 0, 0, 1], [True, True, False, False]
     assert looked_at(counts_from_rows(score, outcome, predicted=predicted)).rows == 2
     confident = counts_from_rows(score, outcome, predicted=predicted, score_is="confidence_in_prediction")
     assert looked_at(confident).rows == 4
 
 
-def test_a_perfect_order_is_the_oracle_s_and_a_blind_one_has_the_risk_of_all_rows() -> None:
+def test_a_perfect_order_is_the_oracle_s_and_a_blind_one_has_the_risk_of_all_rows():
     perfect = risk_coverage(counts_from_rows([0.9] * 8 + [0.6] * 2, [1] * 8 + [0] * 2))
     assert perfect.aurc == pytest.approx(perfect.oracle_aurc, abs=1e-12)
     assert perfect.risk.tolist() == pytest.approx(perfect.oracle.tolist())
@@ -95,14 +95,14 @@ def test_a_perfect_order_is_the_oracle_s_and_a_blind_one_has_the_risk_of_all_row
     assert blind.aurc == pytest.approx(0.2)
 
 
-def test_a_point_names_its_target_also_where_there_is_no_row() -> None:
+def test_a_point_names_its_target_also_where_there_is_no_row():
     empty = counts_from_rows(np.array([]), np.array([]))
     assert (threshold_for(empty, 0.9).target, threshold_for(empty, 0.9).reason) == (0.9, "no_rows")
     assert lowest_safe(empty, floor=None, margin=0.05).threshold is None
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.05])
-def test_the_promise_holds_from_the_safe_score_on_as_often_as_promised(margin: float) -> None:
+def test_the_promise_holds_from_the_safe_score_on_as_often_as_promised(margin: float):
     rng = np.random.default_rng(8)
     score = np.arange(500, 1001) / 1000
     worth = np.where(score < 0.8, score - 0.2, score - 0.01)
@@ -120,7 +120,7 @@ def test_the_promise_holds_from_the_safe_score_on_as_often_as_promised(margin: f
     assert missed <= 0.05 * 300
 
 
-def test_an_owners_floor_is_tested_instead_of_the_scores() -> None:
+def test_an_owners_floor_is_tested_instead_of_the_scores():
     score = np.repeat([0.9, 0.6], 600)
     right = np.concatenate([np.arange(600) >= 30, np.arange(600) >= 90])  # 95% and 85%, so 90% together
     counts = counts_from_rows(score, right)

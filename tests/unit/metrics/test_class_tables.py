@@ -18,7 +18,7 @@ from tests.fakes.whole_rows import any_rows, as_plain_items, rows_of
 
 @settings(max_examples=40)
 @given(rows=any_rows(soft=True))
-def test_tables_and_classes_are_those_of_scikit_learn(rows: ProbabilityRows) -> None:
+def test_tables_and_classes_are_those_of_scikit_learn(rows: ProbabilityRows):
     label, score, weight = as_plain_items(rows)
     top = score.argmax(axis=1)  # of ties the first by name
     found, k = class_tables(rows), np.arange(len(rows.labels))
@@ -40,7 +40,7 @@ def test_tables_and_classes_are_those_of_scikit_learn(rows: ProbabilityRows) -> 
     )
 
 
-def test_of_one_class_alone_nothing_is_divided_by_nothing() -> None:
+def test_of_one_class_alone_nothing_is_divided_by_nothing():
     found = class_tables(rows_of([[0.7, 0.3]] * 3, [0, 0, 0], labels=["a", "b"]))
     assert found.hard.tolist() == [[3, 0], [0, 0]]
     assert np.isnan(found.shares[1]).all()
@@ -49,7 +49,7 @@ def test_of_one_class_alone_nothing_is_divided_by_nothing() -> None:
     assert rows == ((Subject("mails", "a"), "1", "100%", "0.0%"), (Subject("mails", "b"), "2", "–", "–"))
 
 
-def test_tables_come_back_from_the_history_as_they_were() -> None:
+def test_tables_come_back_from_the_history_as_they_were():
     found = class_tables(rows_of([[0.7, 0.3], [0.2, 0.8]], [0, 0], [1.5, 2.0], labels=["a", "b"]))
     kept = of_detail(json.loads(json.dumps(as_detail(found))))
     assert kept.labels == found.labels
@@ -58,6 +58,6 @@ def test_tables_come_back_from_the_history_as_they_were() -> None:
     assert of_detail({}) is None
 
 
-def test_of_very_many_classes_no_tables_are_kept() -> None:
+def test_of_very_many_classes_no_tables_are_kept():
     k = 51
     assert class_tables(rows_of(np.full((2, k), 1 / k), [0, 1], labels=[f"c{i:02}" for i in range(k)])) is None

@@ -18,7 +18,7 @@ def many(n: int = 5000) -> Counts:
     return counts_from_rows(score, rng.random(n) < score)
 
 
-def test_a_curve_is_shown_at_each_tenth_of_the_rows_with_its_whole_area() -> None:
+def test_a_curve_is_shown_at_each_tenth_of_the_rows_with_its_whole_area():
     curve = risk_coverage_data(many())
     assert [point.coverage for point in curve.points] == pytest.approx([k / 10 for k in range(1, 11)], abs=0.002)
     for each in curve.points:
@@ -28,11 +28,11 @@ def test_a_curve_is_shown_at_each_tenth_of_the_rows_with_its_whole_area() -> Non
     assert curve.area == point("aurc", many())
 
 
-def test_without_rows_there_is_no_curve() -> None:
+def test_without_rows_there_is_no_curve():
     assert risk_coverage_data(counts_from_rows([], [])) is None
 
 
-def test_the_marked_threshold_is_the_decision_in_force() -> None:
+def test_the_marked_threshold_is_the_decision_in_force():
     counts = counts_from_rows([0.9, 0.7, 0.7, 0.4], [1, 1, 0, 0])
     curve = risk_coverage_data(counts, threshold=0.5)
     assert (curve.chosen.threshold, curve.chosen.coverage, curve.chosen.risk) == (0.7, 1.0, pytest.approx(1 / 3))
@@ -41,11 +41,11 @@ def test_the_marked_threshold_is_the_decision_in_force() -> None:
 
 
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf")])
-def test_a_cost_that_is_no_number_is_refused(bad: float) -> None:
+def test_a_cost_that_is_no_number_is_refused(bad: float):
     with pytest.raises(ValueError, match="finite numbers of at least 0"):
         Costs(false_negative=bad)
 
 
-def test_costs_that_never_favour_a_prediction_have_no_point_of_indifference() -> None:
+def test_costs_that_never_favour_a_prediction_have_no_point_of_indifference():
     assert Costs(false_negative=0, false_positive=0).indifference is None
     assert Costs(false_negative=3, false_positive=1).indifference == 0.25

@@ -40,7 +40,7 @@ def draws() -> list[Counts]:
 
 
 @pytest.mark.parametrize(("name", "reported"), REPORTED.items())
-def test_every_exactly_reported_figure_lies_in_the_range_drawn(draws: list[Counts], name: str, reported: float) -> None:
+def test_every_exactly_reported_figure_lies_in_the_range_drawn(draws: list[Counts], name: str, reported: float):
     point = {
         "accuracy": accuracy, "ece": lambda counts: equal_width_ece(counts, 10), "brier": brier, "nll": nll,
         "roc_auc": roc_auc, "cohens_d": cohens_d, "point_biserial": point_biserial,
@@ -50,7 +50,7 @@ def test_every_exactly_reported_figure_lies_in_the_range_drawn(draws: list[Count
     assert min(values) < reported < max(values)
 
 
-def test_the_population_has_the_values_that_follow_from_the_recipe() -> None:
+def test_the_population_has_the_values_that_follow_from_the_recipe():
     whole = pool([drawn(seed, flips=0.285) for seed in range(1000, 1300)])
     assert roc_auc(whole) == pytest.approx(0.987, abs=0.0015)
     assert cohens_d(whole) == pytest.approx(0.4 / np.sqrt((0.1**2 + 0.15**2) / 2), abs=0.03)  # 3.14; clipping adds .02
@@ -58,7 +58,7 @@ def test_the_population_has_the_values_that_follow_from_the_recipe() -> None:
     assert accuracy(whole) == pytest.approx(0.715, abs=0.003)
 
 
-def test_it_promises_too_much_below_about_six_tenths_and_too_little_above(draws: list[Counts]) -> None:
+def test_it_promises_too_much_below_about_six_tenths_and_too_little_above(draws: list[Counts]):
     points = reliability_data(bin_counts(pool(draws), equal_width_edges(20))).points
     below = [point for point in points if point.upper <= 0.55 and point.n >= 100]
     above = [point for point in points if point.lower >= 0.65 and point.n >= 100]
@@ -68,7 +68,7 @@ def test_it_promises_too_much_below_about_six_tenths_and_too_little_above(draws:
     assert all(point.low > point.score for point in above)  # underconfident, also above .8
 
 
-def test_the_recall_of_the_routing_note_is_seventy_three_hundredths() -> None:
+def test_the_recall_of_the_routing_note_is_seventy_three_hundredths():
     # 30 found of 30 + 5 + 6 urgent tickets
     counts = counts_from_rows([0.9] * 30 + [0.1] * 11, [1] * 41)
     assert f"{point('recall', counts):.2f}" == "0.73"

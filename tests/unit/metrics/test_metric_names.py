@@ -12,14 +12,14 @@ from monitor.metrics import calibration, cost, names, registry
 from tests.fakes.points import point
 
 
-def test_the_names_are_those_of_the_registry() -> None:
+def test_the_names_are_those_of_the_registry():
     assert set(names.NEEDS) == set(registry.METRICS)
     assert tuple(registry.METRICS)[: len(names.CONTRACT)] == names.CONTRACT
     assert set(names.ALIASES.values()) <= set(names.NEEDS)
     assert not set(names.ALIASES) & set(names.NEEDS)
 
 
-def test_metrics_with_one_value_wherever_all_rows_were_predicted_are_known() -> None:
+def test_metrics_with_one_value_wherever_all_rows_were_predicted_are_known():
     rng = np.random.default_rng(5)
     parts = []
     for rate in (0.3, 0.6, 0.8):
@@ -32,12 +32,12 @@ def test_metrics_with_one_value_wherever_all_rows_were_predicted_are_known() -> 
     assert {point("share_to_people", part.where("automated")) for part in parts} == {0.0}
 
 
-def test_no_two_metrics_have_one_name() -> None:
+def test_no_two_metrics_have_one_name():
     every = [metric.name for module in registry._MODULES for metric in module.REGISTERED]
     assert sorted([*names.CONTRACT, *every, *names.EXPECTED]) == sorted(registry.METRICS)
 
 
-def test_ranges_other_than_0_to_1_are_those_of_the_formulas() -> None:
+def test_ranges_other_than_0_to_1_are_those_of_the_formulas():
     ranges = {
         (0.0, -math.log(calibration.EPSILON)): [
             "nll",

@@ -47,13 +47,13 @@ def the_paper_s_rows() -> ProbabilityRows:
     return rows_of(scores, [0, 0, 0, 1, 1, 2], labels=["A", "B", "C"])
 
 
-def test_scores_that_leave_nothing_open_are_certain_whether_right_or_wrong() -> None:
+def test_scores_that_leave_nothing_open_are_certain_whether_right_or_wrong():
     found = certainty(rows_of([[1, 0, 0], [0, 1, 0], [0, 0, 1]], [0, 1, 1], labels=["A", "B", "C"]))
     assert (found.ratio, found.share, found.divergence) == (1.0, 1.0, 0.0)
     assert not found.uncertain.any()
 
 
-def test_the_known_answer_comes_out_to_its_printed_digits() -> None:
+def test_the_known_answer_comes_out_to_its_printed_digits():
     found = certainty(the_paper_s_rows())
     assert found.expected.round(1).tolist() == [[2.3, 0.2, 0.5], [0.5, 1.1, 0.4], [0.0, 0.9, 0.1]]
     assert found.predicted.tolist() == [[3, 0, 0], [1, 1, 0], [0, 1, 0]]
@@ -68,7 +68,7 @@ def test_the_known_answer_comes_out_to_its_printed_digits() -> None:
     assert found.ratio == pytest.approx(0.738, abs=5e-4)
 
 
-def test_the_registered_metrics_are_the_parts_of_the_record() -> None:
+def test_the_registered_metrics_are_the_parts_of_the_record():
     found = certainty(the_paper_s_rows())
     expected = {
         "certainty_accuracy": found.of_expected,
@@ -82,7 +82,7 @@ def test_the_registered_metrics_are_the_parts_of_the_record() -> None:
     assert {metric.name for metric in REGISTERED} == {*expected, "imcp_area"}
 
 
-def test_every_tied_maximum_counts_as_certain() -> None:
+def test_every_tied_maximum_counts_as_certain():
     found = certainty(rows_of([[0.4, 0.4, 0.2]], [0]))
     assert found.certain.tolist() == [[0.4, 0.4, 0], [0, 0, 0], [0, 0, 0]]
     assert found.uncertain.round(12).tolist() == [[0, 0, 0.2], [0, 0, 0], [0, 0, 0]]
@@ -99,14 +99,14 @@ def imcp_of_the_paper(label: np.ndarray, score: np.ndarray) -> float:
 
 
 @given(seed=st.integers(0, 2**30), each=st.integers(1, 8))
-def test_the_area_under_the_imcp_curve_is_the_paper_s_where_classes_are_equally_large(seed: int, each: int) -> None:
+def test_the_area_under_the_imcp_curve_is_the_paper_s_where_classes_are_equally_large(seed: int, each: int):
     rng = np.random.default_rng(seed)
     label, score = np.repeat([0, 1, 2], each), rng.dirichlet(np.full(3, 0.7), 3 * each)
     assert point("imcp_area", rows_of(score, label)) == pytest.approx(imcp_of_the_paper(label, score), abs=1e-9)
 
 
 @given(rows=any_rows(soft=True))
-def test_the_imcp_area_is_the_mean_over_classes_of_hellinger_closeness(rows: ProbabilityRows) -> None:
+def test_the_imcp_area_is_the_mean_over_classes_of_hellinger_closeness(rows: ProbabilityRows):
     classes = []
     for k in range(3):
         away = ((np.eye(3)[k] - np.sqrt(rows.probability)) ** 2).sum(axis=1) / 2

@@ -37,7 +37,7 @@ def share(numerator: np.ndarray, condition: np.ndarray, weight: np.ndarray) -> f
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**30), n=st.integers(1, 30), threshold=st.sampled_from([0.3, 0.5, 0.9]))
-def test_every_pair_is_the_share_among_items_on_which_both_were_scored(seed: int, n: int, threshold: float) -> None:
+def test_every_pair_is_the_share_among_items_on_which_both_were_scored(seed: int, n: int, threshold: float):
     rng = np.random.default_rng(seed)
     score = rng.choice([0.1, 0.3, 0.5, 0.9, np.nan], (n, 3))
     truth = rng.choice([0.0, 1.0, 0.5], (n, 3), p=[0.45, 0.45, 0.1])
@@ -55,7 +55,7 @@ def test_every_pair_is_the_share_among_items_on_which_both_were_scored(seed: int
             assert found.given[a, b] == pytest.approx((weight * truth[:, b])[both].sum())
 
 
-def test_phishing_that_is_always_spam_shows_in_one_direction_only() -> None:
+def test_phishing_that_is_always_spam_shows_in_one_direction_only():
     truth = [[0, 1, 1], [0, 0, 1], [0, 0, 1], [1, 0, 0]]
     score = [[0.1, 0.9, 0.9], [0.1, 0.8, 0.9], [0.1, 0.2, 0.9], [0.9, 0.1, 0.2]]
     found = label_dependencies(rows_of(score, truth, labels=LABELS))
@@ -65,7 +65,7 @@ def test_phishing_that_is_always_spam_shows_in_one_direction_only() -> None:
     assert found.gap[LABELS.index("phishing"), LABELS.index("spam")] == pytest.approx(1 / 3)
 
 
-def test_a_label_that_never_occurs_conditions_nothing() -> None:
+def test_a_label_that_never_occurs_conditions_nothing():
     found = label_dependencies(rows_of([[0.9, 0.1, 0.2]], [[1, 0, 0]], labels=LABELS))
     assert np.isnan(found.truth[:, 1]).all()
     assert found.truth[:, 0].tolist() == [1.0, 0.0, 0.0]

@@ -20,7 +20,7 @@ from tests.fakes.whole_rows import any_rows, as_plain_items, rows_of
 
 @settings(max_examples=60)
 @given(rows=any_rows(soft=True))
-def test_entropies_of_rows_are_those_of_scipy(rows: ProbabilityRows) -> None:
+def test_entropies_of_rows_are_those_of_scipy(rows: ProbabilityRows):
     of_items = [stats.entropy(score) for score in rows.probability]
     assert point("score_entropy", rows) == pytest.approx(np.average(of_items, weights=rows.weight), abs=1e-12)
     assert point("class_entropy", rows) == pytest.approx(stats.entropy(rows.weight @ rows.truth), abs=1e-12)
@@ -28,7 +28,7 @@ def test_entropies_of_rows_are_those_of_scipy(rows: ProbabilityRows) -> None:
 
 @settings(max_examples=60)
 @given(rows=any_rows(whole_weights=True))
-def test_mutual_information_of_classes_is_that_of_scikit_learn(rows: ProbabilityRows) -> None:
+def test_mutual_information_of_classes_is_that_of_scikit_learn(rows: ProbabilityRows):
     expected = sk.mutual_info_score(None, None, contingency=hard_confusion(rows, 1)[0])
     assert point("class_mutual_information", rows) == pytest.approx(expected, abs=1e-12)
 
@@ -40,7 +40,7 @@ def test_mutual_information_of_classes_is_that_of_scikit_learn(rows: Probability
 )
 def test_mutual_information_of_counts_is_that_of_the_repeated_rows(
     triples: list[tuple[bool, bool, int]], confidence: bool
-) -> None:
+):
     truth, told, weight = (np.array(column) for column in zip(*triples, strict=True))
     outcome = truth == told if confidence else truth
     counts = counts_from_rows(
@@ -51,7 +51,7 @@ def test_mutual_information_of_counts_is_that_of_the_repeated_rows(
     assert point("mutual_information", counts) == pytest.approx(sk.mutual_info_score(*repeated), abs=1e-12)
 
 
-def test_known_values_in_nats() -> None:
+def test_known_values_in_nats():
     even = rows_of([[0.5, 0.5], [1.0, 0.0]], [0, 1])
     assert point("score_entropy", even) == pytest.approx(0.5 * math.log(2))
     assert point("class_entropy", even) == pytest.approx(math.log(2))
@@ -61,14 +61,14 @@ def test_known_values_in_nats() -> None:
     assert mutual_information_of(np.outer([1.0, 2.0], [3.0, 4.0])) == pytest.approx(0.0, abs=1e-15)
 
 
-def test_scores_that_do_not_add_up_to_one_are_scaled_and_items_without_a_score_left_out() -> None:
+def test_scores_that_do_not_add_up_to_one_are_scaled_and_items_without_a_score_left_out():
     rows = rows_of([[0.2, 0.2, np.nan], [np.nan, np.nan, np.nan]], [0, 1])
     assert point("score_entropy", rows) == pytest.approx(math.log(2))
 
 
 @settings(max_examples=60)
 @given(rows=any_rows(soft=True))
-def test_the_log_loss_of_classes_is_that_of_scikit_learn_on_rows(rows: ProbabilityRows) -> None:
+def test_the_log_loss_of_classes_is_that_of_scikit_learn_on_rows(rows: ProbabilityRows):
     label, score, weight = as_plain_items(rows)
     classes = np.arange(len(rows.labels))
 

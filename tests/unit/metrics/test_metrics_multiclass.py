@@ -29,7 +29,7 @@ def _scikit_learn_may_warn() -> Iterator[None]:
 
 @settings(max_examples=50)
 @given(rows=any_rows(soft=True))
-def test_every_measure_of_the_confusion_matrix_is_that_of_scikit_learn(rows: ProbabilityRows) -> None:
+def test_every_measure_of_the_confusion_matrix_is_that_of_scikit_learn(rows: ProbabilityRows):
     label, score, weight = as_plain_items(rows)
     told = score.argmax(axis=1)
     expected = {
@@ -52,7 +52,7 @@ def test_every_measure_of_the_confusion_matrix_is_that_of_scikit_learn(rows: Pro
 
 @settings(max_examples=40)
 @given(rows=any_rows(soft=True))
-def test_areas_against_the_rest_are_those_of_scikit_learn(rows: ProbabilityRows) -> None:
+def test_areas_against_the_rest_are_those_of_scikit_learn(rows: ProbabilityRows):
     label, score, weight = as_plain_items(rows)
     options = {"multi_class": "ovr", "sample_weight": weight, "labels": [0, 1, 2]}
     assert point("auc_ovr_macro", rows) == pytest.approx(sk.roc_auc_score(label, score, average="macro", **options))
@@ -65,32 +65,32 @@ def test_areas_against_the_rest_are_those_of_scikit_learn(rows: ProbabilityRows)
 
 @settings(max_examples=50)
 @given(rows=any_rows(whole_weights=True))
-def test_the_area_of_hand_and_till_is_that_of_scikit_learn_on_repeated_items(rows: ProbabilityRows) -> None:
+def test_the_area_of_hand_and_till_is_that_of_scikit_learn_on_repeated_items(rows: ProbabilityRows):
     # scikit-learn takes no weights here
     times = rows.weight.astype(int)
     label, score = np.repeat(rows.truth.argmax(axis=1), times), np.repeat(rows.probability, times, axis=0)
     assert point("auc_ovo", rows) == pytest.approx(sk.roc_auc_score(label, score, multi_class="ovo", labels=[0, 1, 2]))
 
 
-def test_equal_scores_go_to_the_label_first_by_name_wherever_its_column_is() -> None:
+def test_equal_scores_go_to_the_label_first_by_name_wherever_its_column_is():
     tied = rows_of([[0.4, 0.4, 0.2]], [0], labels=["beta", "alpha", "gamma"])
     assert hard_confusion(tied, 1)[0].tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
 
 
-def test_items_without_a_score_add_nothing_and_labels_not_scored_are_never_chosen() -> None:
+def test_items_without_a_score_add_nothing_and_labels_not_scored_are_never_chosen():
     nan = np.nan
     rows = rows_of([[0.1, nan], [nan, nan], [nan, 0.0]], [0, 1, 0])
     assert hard_confusion(rows, 1)[0].tolist() == [[1, 1], [0, 0]]
 
 
-def test_a_class_without_items_is_left_out_of_averages_and_areas() -> None:
+def test_a_class_without_items_is_left_out_of_averages_and_areas():
     rows = rows_of([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.6, 0.3, 0.1], [0.2, 0.7, 0.1]], [0, 1, 1, 1])
     two = rows_of([[0.7, 0.2], [0.3, 0.6], [0.6, 0.3], [0.2, 0.7]], [0, 1, 1, 1])
     for metric in multiclass.REGISTERED:
         assert point(metric.name, rows) == pytest.approx(point(metric.name, two)), metric.name
 
 
-def test_what_is_not_defined_is_none() -> None:
+def test_what_is_not_defined_is_none():
     one_class = rows_of([[0.7, 0.3], [0.6, 0.4]], [0, 0])
     assert [point(name, one_class) for name in multiclass.AREAS] == [None] * 3
     assert point("kappa", one_class) is None
@@ -98,7 +98,7 @@ def test_what_is_not_defined_is_none() -> None:
     assert area_estimates(one_class) == {}
 
 
-def test_the_error_of_two_classes_areas_is_delong_s_but_for_the_unseen_items() -> None:
+def test_the_error_of_two_classes_areas_is_delong_s_but_for_the_unseen_items():
     full = classifier(1, 400, classes=2)
     score = np.round(full.probability[:, 1], 2)
     rows = rows_of(np.column_stack((1 - score, score)), full.truth)
@@ -112,7 +112,7 @@ def test_the_error_of_two_classes_areas_is_delong_s_but_for_the_unseen_items() -
 
 @settings(max_examples=25)
 @given(rows=any_rows(soft=True), chosen=st.integers(0, 2))
-def test_heavier_weights_of_an_item_move_the_areas_as_its_influence_says(rows: ProbabilityRows, chosen: int) -> None:
+def test_heavier_weights_of_an_item_move_the_areas_as_its_influence_says(rows: ProbabilityRows, chosen: int):
     step, held = 1e-6, np.arange(3)
     one, macro, weighted = multiclass._influences(
         rows, class_areas(rows, _placements(rows)), multiclass._placements(rows)
@@ -126,7 +126,7 @@ def test_heavier_weights_of_an_item_move_the_areas_as_its_influence_says(rows: P
         assert influence[chosen] / stretch[chosen] == pytest.approx(slope, abs=1e-5)
 
 
-def test_perfectly_separated_classes_are_not_taken_for_certain() -> None:
+def test_perfectly_separated_classes_are_not_taken_for_certain():
     rows = rows_of(np.repeat(np.eye(3) * 0.8 + 0.1, 10, axis=0), np.repeat([0, 1, 2], 10))
     for found in area_estimates(rows).values():
         assert found.value == 1.0

@@ -27,7 +27,7 @@ def numbers(predicted: object, actual: object, deviation: object, weight: object
 
 @settings(max_examples=60)
 @given(items=st.lists(ITEMS, min_size=2, max_size=30))
-def test_every_metric_is_that_of_scikit_learn_and_scipy(items: list[tuple[float, float, float, float]]) -> None:
+def test_every_metric_is_that_of_scikit_learn_and_scipy(items: list[tuple[float, float, float, float]]):
     predicted, actual, deviation, weight = (np.array(column) for column in zip(*items, strict=True))
     rows = numbers(predicted, actual, deviation, weight)
     options = {"sample_weight": weight}
@@ -44,7 +44,7 @@ def test_every_metric_is_that_of_scikit_learn_and_scipy(items: list[tuple[float,
         assert point("r_squared", rows) == pytest.approx(sk.r2_score(actual, predicted, **options), rel=1e-6)
 
 
-def test_r_squared_of_large_numbers_close_together_keeps_its_digits() -> None:
+def test_r_squared_of_large_numbers_close_together_keeps_its_digits():
     rng = np.random.default_rng(1)
     actual = 1e9 + rng.normal(size=500)
     predicted = actual + rng.normal(size=500) / 2
@@ -53,13 +53,13 @@ def test_r_squared_of_large_numbers_close_together_keeps_its_digits() -> None:
     )
 
 
-def test_r_squared_is_not_defined_where_all_actual_numbers_are_the_same() -> None:
+def test_r_squared_is_not_defined_where_all_actual_numbers_are_the_same():
     rows = numbers([1.0, 2.0], [3.1, 3.1], [1.0, 1.0])
     assert point("r_squared", rows) is None
     assert point("mae", rows) == pytest.approx(1.6)
 
 
-def test_honest_deviations_cover_95_percent_and_beat_dishonest_ones_in_the_loss() -> None:
+def test_honest_deviations_cover_95_percent_and_beat_dishonest_ones_in_the_loss():
     rng = np.random.default_rng(2)
     predicted, deviation = rng.normal(10, 5, 20_000), rng.uniform(0.5, 3, 20_000)
     actual = rng.normal(predicted, deviation)
@@ -71,7 +71,7 @@ def test_honest_deviations_cover_95_percent_and_beat_dishonest_ones_in_the_loss(
         assert point("normal_nll", other) > point("normal_nll", honest)
 
 
-def test_the_quantile_of_the_central_interval_is_the_one_of_scipy() -> None:
+def test_the_quantile_of_the_central_interval_is_the_one_of_scipy():
     from scipy.special import ndtri
 
     from monitor.metrics.regression import _Z, CENTRAL
@@ -83,7 +83,7 @@ def test_the_quantile_of_the_central_interval_is_the_one_of_scipy() -> None:
 @given(items=st.lists(ITEMS, min_size=1, max_size=30))
 def test_coverage_of_other_levels_is_the_share_within_scipy_s_interval(
     items: list[tuple[float, float, float, float]],
-) -> None:
+):
     predicted, actual, deviation, weight = (np.array(column) for column in zip(*items, strict=True))
     for level in LEVELS:
         low, high = stats.norm.interval(level / 100, predicted, deviation)
@@ -92,5 +92,5 @@ def test_coverage_of_other_levels_is_the_share_within_scipy_s_interval(
         assert found == pytest.approx(expected)
 
 
-def test_quantiles_of_the_levels_are_those_of_the_normal_law() -> None:
+def test_quantiles_of_the_levels_are_those_of_the_normal_law():
     assert {level: stats.norm.ppf((1 + level / 100) / 2) for level in LEVELS} == pytest.approx(LEVELS, abs=1e-15)

@@ -31,14 +31,14 @@ def delong_by_pairs(score: np.ndarray, truth: np.ndarray) -> tuple[float, float]
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_area_and_its_error_are_those_of_delong_over_all_pairs_of_rows(seed: int) -> None:
+def test_the_area_and_its_error_are_those_of_delong_over_all_pairs_of_rows(seed: int):
     score, truth = rows(seed)
     value, variance = delong_by_pairs(score, truth)
     found = moments("roc_auc", counts_from_rows(score, truth))
     assert (found.value, found.se**2) == pytest.approx((value, variance), rel=1e-10)
 
 
-def test_the_influence_function_is_the_derivative_of_the_average_precision() -> None:
+def test_the_influence_function_is_the_derivative_of_the_average_precision():
     score, truth = rows(6, 60)
     base, step = counts_from_rows(score, truth), 1e-6
     squares = 0.0
@@ -53,7 +53,7 @@ def test_the_influence_function_is_the_derivative_of_the_average_precision() -> 
 
 
 @pytest.mark.parametrize("name", ["brier", "nll"])
-def test_the_moments_of_a_mean_loss_are_those_of_the_rows(name: str) -> None:
+def test_the_moments_of_a_mean_loss_are_those_of_the_rows(name: str):
     score, truth = rows(7)
     score = np.clip(score, 0.01, 0.99)
     right = np.where(truth == 1, score, 1 - score)
@@ -65,7 +65,7 @@ def test_the_moments_of_a_mean_loss_are_those_of_the_rows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["brier", "nll", "roc_auc", "pr_auc"])
-def test_unequal_weights_widen_as_a_bootstrap_on_rows_says(name: str) -> None:
+def test_unequal_weights_widen_as_a_bootstrap_on_rows_says(name: str):
     rng = np.random.default_rng(2)
     score, truth = rows(9, 600)
     score, weight = np.clip(score, 0.02, 0.98), rng.choice([1.0, 8.0], 600)
@@ -79,7 +79,7 @@ def test_unequal_weights_widen_as_a_bootstrap_on_rows_says(name: str) -> None:
     assert found.se == pytest.approx(float(np.std(values)), rel=0.15)
 
 
-def test_an_unseen_row_gives_a_perfect_order_an_error_and_pulls_the_area_inwards() -> None:
+def test_an_unseen_row_gives_a_perfect_order_an_error_and_pulls_the_area_inwards():
     two = classes(counts_from_rows([0.9, 0.8, 0.2, 0.1], [1, 1, 0, 0]))
     assert (area_of_roc(two).value, area_of_roc(two).variance) == (1.0, 0.0)
     for wider in (
@@ -90,7 +90,7 @@ def test_an_unseen_row_gives_a_perfect_order_an_error_and_pulls_the_area_inwards
         assert wider.variance > 0
 
 
-def test_moments_are_none_where_the_metric_is_and_another_name_is_an_error() -> None:
+def test_moments_are_none_where_the_metric_is_and_another_name_is_an_error():
     assert [moments(name, counts_from_rows([], [])) for name in ("brier", "nll", "roc_auc", "pr_auc")] == [None] * 4
     assert moments("roc_auc", counts_from_rows([0.4, 0.6], [1, 1])) is None
     with pytest.raises(KeyError):

@@ -18,7 +18,7 @@ from tests.fakes.points import point
 from tests.fakes.whole_rows import any_rows, classifier, ranked_counts, rows_of, within_rank
 
 
-def test_calibrated_labels_can_have_a_miscalibrated_top() -> None:
+def test_calibrated_labels_can_have_a_miscalibrated_top():
     rows = rows_of([[0.7, 0.9], [0.7, 0.4]], np.array([[0.8, 0.9], [0.6, 0.4]]))
     for label in range(2):
         marginal = counts_from_rows(rows.probability[:, label], rows.truth[:, label])
@@ -29,9 +29,7 @@ def test_calibrated_labels_can_have_a_miscalibrated_top() -> None:
 
 
 @given(rows=any_rows(soft=True), k=st.integers(1, 4), missing=st.integers(0, 2**30))
-def test_the_chosen_scores_are_the_first_k_by_score_and_then_by_name(
-    rows: ProbabilityRows, k: int, missing: int
-) -> None:
+def test_the_chosen_scores_are_the_first_k_by_score_and_then_by_name(rows: ProbabilityRows, k: int, missing: int):
     scores = np.where(np.random.default_rng(missing).random(rows.probability.shape) < 0.2, np.nan, rows.probability)
     labels = ("zeta", "alpha", "mid")
     chosen = within_rank(ProbabilityRows(labels, scores, rows.truth, rows.weight, rows.items), k)
@@ -43,7 +41,7 @@ def test_the_chosen_scores_are_the_first_k_by_score_and_then_by_name(
 
 
 @given(rows=any_rows(soft=True), k=st.sampled_from([1, 3]))
-def test_losses_and_precision_are_those_of_the_ranked_rows(rows: ProbabilityRows, k: int) -> None:
+def test_losses_and_precision_are_those_of_the_ranked_rows(rows: ProbabilityRows, k: int):
     order = np.argsort(-rows.probability, axis=1, kind="stable")[:, :k]
     score = np.take_along_axis(rows.probability, order, axis=1).ravel()
     share = np.take_along_axis(rows.truth, order, axis=1).ravel()
@@ -61,7 +59,7 @@ def test_losses_and_precision_are_those_of_the_ranked_rows(rows: ProbabilityRows
 
 
 @pytest.mark.parametrize("k", RANKS)
-def test_binned_errors_at_k_are_those_of_a_loop_over_bins(k: int) -> None:
+def test_binned_errors_at_k_are_those_of_a_loop_over_bins(k: int):
     full = classifier(2, 3000, classes=8)
     rows = rows_of(np.round(full.probability, 3), full.truth, labels=full.labels)
     order = np.argsort(-rows.probability, axis=1, kind="stable")[:, :k]
@@ -75,7 +73,7 @@ def test_binned_errors_at_k_are_those_of_a_loop_over_bins(k: int) -> None:
     assert point(f"ece_at_{k}", ranked_counts(rows, k)) == pytest.approx(total / len(score), abs=1e-9)
 
 
-def test_each_metric_names_its_rank() -> None:
+def test_each_metric_names_its_rank():
     assert {metric.name: metric.rank for metric in REGISTERED} == {
         f"{kind}_at_{k}": k for k in (1, 3, 5) for kind in ("ece", "ace", "brier", "nll", "precision", "ndcg")
     } | {"hamming_loss": None, "subset_loss": None}

@@ -34,7 +34,7 @@ def soft_as_hits_and_misses(
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("soft", [False, True])
-def test_discrete_scores_agree_with_scikit_learn_to_the_ninth_digit(seed: int, weighted: bool, soft: bool) -> None:
+def test_discrete_scores_agree_with_scikit_learn_to_the_ninth_digit(seed: int, weighted: bool, soft: bool):
     score, truth, weight = discrete_rows(seed)
     weight = weight if weighted else np.ones_like(weight)
     outcome = np.random.default_rng(seed).choice([0.0, 0.25, 0.5, 1.0], len(score)) if soft else truth
@@ -55,7 +55,7 @@ def test_discrete_scores_agree_with_scikit_learn_to_the_ninth_digit(seed: int, w
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("n", [1000, 20_000])
-def test_continuous_scores_agree_with_the_rows_to_a_ten_thousandth(seed: int, n: int) -> None:
+def test_continuous_scores_agree_with_the_rows_to_a_ten_thousandth(seed: int, n: int):
     rng = np.random.default_rng(seed)
     score = rng.beta(1.5, 2.5, n)
     truth = (rng.random(n) < score).astype(float)
@@ -66,7 +66,7 @@ def test_continuous_scores_agree_with_the_rows_to_a_ten_thousandth(seed: int, n:
     assert pr_auc(counts) == pytest.approx(sk.average_precision_score(truth, score), abs=1e-4)
 
 
-def test_two_rows_of_one_cell_keep_their_order() -> None:
+def test_two_rows_of_one_cell_keep_their_order():
     score = [0.30001, 0.30002, 0.6, 0.60001]
     assert roc_auc(counts_from_rows(score, [0, 1, 0, 1])) == sk.roc_auc_score([0, 1, 0, 1], score)
     assert roc_auc(counts_from_rows(score, [1, 0, 1, 0])) == sk.roc_auc_score([1, 0, 1, 0], score)
@@ -75,7 +75,7 @@ def test_two_rows_of_one_cell_keep_their_order() -> None:
     assert pr_auc(counts_from_rows(score, [1, 1, 0, 0])) == sk.average_precision_score([1, 1, 0, 0], score)
 
 
-def test_binned_errors_agree_with_a_plain_loop_over_the_rows() -> None:
+def test_binned_errors_agree_with_a_plain_loop_over_the_rows():
     score, truth, weight = discrete_rows(4)
     bins = bin_counts(counts_from_rows(score, truth, weight=weight), equal_width_edges(10))
     gaps, shares = [], []
@@ -89,7 +89,7 @@ def test_binned_errors_agree_with_a_plain_loop_over_the_rows() -> None:
     assert mce(bins) == pytest.approx(max(gaps), abs=1e-9)
 
 
-def test_the_log_loss_of_a_certain_error_is_that_of_the_documented_epsilon() -> None:
+def test_the_log_loss_of_a_certain_error_is_that_of_the_documented_epsilon():
     assert nll(counts_from_rows([1.0], [0])) == pytest.approx(-math.log(1e-15), rel=1e-9)
     assert nll(counts_from_rows([0.0], [1])) == pytest.approx(-math.log(1e-15), rel=1e-9)
     assert nll(counts_from_rows([1.0, 0.0], [1, 0])) == 0.0
@@ -98,11 +98,11 @@ def test_the_log_loss_of_a_certain_error_is_that_of_the_documented_epsilon() -> 
 EMPTY = counts_from_rows([], [])
 NOTHING = dict.fromkeys(("counts", "ranked", "items", "ranked_items"), EMPTY) | {
     "bins": table([0], [0], [0]), "rows": rows_of(np.empty((0, 2)), np.empty((0, 2))),
-    "regression": RegressionRows(*np.empty((4, 0)), 0),
+    "regression": RegressionRows(*np.empty((4, 0)), items=0),
 }  # fmt: skip
 
 
-def test_without_rows_every_metric_is_none() -> None:
+def test_without_rows_every_metric_is_none():
     of = [metric for metric in METRICS.values() if metric.needs in NOTHING]
     assert {m.name: point(m.name, NOTHING[m.needs]) for m in of} == dict.fromkeys(m.name for m in of)
 
@@ -110,29 +110,29 @@ def test_without_rows_every_metric_is_none() -> None:
 @pytest.mark.parametrize(
     ("outcome", "undefined"), [(0, {"roc_auc", "pr_auc", "false_negative_rate"}), (1, {"roc_auc"})]
 )
-def test_with_one_class_only_the_metrics_that_need_both_are_none(outcome: int, undefined: set[str]) -> None:
+def test_with_one_class_only_the_metrics_that_need_both_are_none(outcome: int, undefined: set[str]):
     counts = counts_from_rows([0.2, 0.7, 0.7, 0.9], [outcome] * 4, weight=[0.1, 0.2, 0.3, 0.7])
     found = {name: point(name, counts) for name in UNBINNED}
     assert {name for name, value in found.items() if value is None} == undefined
     assert all(math.isfinite(value) for value in found.values() if value is not None)
 
 
-def test_a_score_that_never_varies_discriminates_nothing() -> None:
+def test_a_score_that_never_varies_discriminates_nothing():
     counts = counts_from_rows([0.7] * 8, [1, 0, 1, 1, 0, 1, 1, 1])
     assert (roc_auc(counts), pr_auc(counts)) == (0.5, 0.75)
 
 
-def test_the_overconfidence_is_negative_where_more_is_kept_than_promised() -> None:
+def test_the_overconfidence_is_negative_where_more_is_kept_than_promised():
     assert overconfidence(counts_from_rows([0.6, 0.6], [1, 1])) == pytest.approx(-0.4)
 
 
-def test_the_registry_lists_the_metrics_in_the_order_of_the_contract() -> None:
+def test_the_registry_lists_the_metrics_in_the_order_of_the_contract():
     expected = "ece mce brier nll roc_auc pr_auc accuracy overconfidence false_negative_rate"
     assert list(CONTRACT) == list(METRICS)[:9] == expected.split()
     assert {name for name in CONTRACT if METRICS[name].direction == "higher"} == {"roc_auc", "pr_auc", "accuracy"}
 
 
-def test_bands_cover_the_whole_scale_and_the_better_one_holds_on_a_border() -> None:
+def test_bands_cover_the_whole_scale_and_the_better_one_holds_on_a_border():
     for metric in METRICS.values():
         values = [] if not metric.bands else np.linspace(0, 1, 101).tolist()
         assert all(metric.reading(value) is not None for value in values)

@@ -318,7 +318,7 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_an_explanation_reads_as_its_golden_case(name: str) -> None:
+def test_an_explanation_reads_as_its_golden_case(name: str):
     read, case = "\n".join(lines(told(KNOWN[name]))) + "\n", CASES / f"{name}.txt"
     if os.environ.get("CALMON_TEST_WRITE_CASES"):  # then read the difference before you keep it
         case.write_text(read, encoding="utf-8")
@@ -326,23 +326,23 @@ def test_an_explanation_reads_as_its_golden_case(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_a_case_is_of_the_reason_it_is_named_by(name: str) -> None:
+def test_a_case_is_of_the_reason_it_is_named_by(name: str):
     assert KNOWN[name].reason.value == name.partition("--")[0]
 
 
 @pytest.mark.parametrize("name", ["within_threshold--out_of_reach", "too_few_rows--out_of_reach"])
-def test_where_no_truth_can_be_beyond_the_threshold_no_distance_is_stored_but_for_what_is_ok(name: str) -> None:
+def test_where_no_truth_can_be_beyond_the_threshold_no_distance_is_stored_but_for_what_is_ok(name: str):
     verdict = KNOWN[name]
     assert verdict.detectable == (0.0 if verdict.outcome == "ok" else None)
 
 
-def test_every_reason_has_a_case_and_every_case_a_verdict() -> None:
+def test_every_reason_has_a_case_and_every_case_a_verdict():
     assert {reason.value for reason in Reason} == {name.partition("--")[0] for name in KNOWN}
     assert {case.stem for case in CASES.iterdir()} == set(KNOWN)
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_the_document_says_the_same_as_data(name: str) -> None:
+def test_the_document_says_the_same_as_data(name: str):
     explanation = told(KNOWN[name])
     data = json.loads(json.dumps(plain(document(explanation)), allow_nan=False))
     text = list(lines(explanation))
@@ -366,7 +366,7 @@ def text_of(verdict: Verdict, revision: str = REVISION) -> str:
     return "\n".join(lines(told(verdict, revision)))
 
 
-def test_a_metric_of_automated_rows_says_how_many_these_are() -> None:
+def test_a_metric_of_automated_rows_says_how_many_these_are():
     rule = Rule(id="floor", metric="automated_accuracy", condition="below", threshold=0.95)
     detail = behind(1_200, 0.93, 0.71, of="automated", of_rows=111)
     text = text_of(judged(rule, level(rule, value=0.71, low=0.62, high=0.79, n=1_500, p_value=1e-9, detail=detail)))
@@ -374,7 +374,7 @@ def test_a_metric_of_automated_rows_says_how_many_these_are() -> None:
     assert "independent" not in text  # that is known of all rows
 
 
-def test_a_change_says_by_how_much_weeks_differ_in_one_line() -> None:
+def test_a_change_says_by_how_much_weeks_differ_in_one_line():
     detail = behind(2_104, 0.412, 0.404, week_effect=1.4321, baseline_weeks=8)
     (line,) = (each for each in text_of(judged(RISE, risen(detail=detail))).splitlines() if "do weeks differ" in each)
     assert "in the 8 of the baseline" in line
@@ -382,24 +382,24 @@ def test_a_change_says_by_how_much_weeks_differ_in_one_line() -> None:
     assert "do weeks differ" not in text_of(judged(RISE, risen()))
 
 
-def test_without_limits_no_interval_is_reported() -> None:
+def test_without_limits_no_interval_is_reported():
     evidence = risen(low=None, high=None, change_low=None, change_high=None)
     assert "interval" not in text_of(judged(RISE, evidence))
 
 
-def test_an_interval_that_reaches_beyond_the_threshold_is_not_passed_over() -> None:
+def test_an_interval_that_reaches_beyond_the_threshold_is_not_passed_over():
     assert "so that it is beyond is not ruled out" in text_of(KNOWN["within_threshold"])
     evidence = risen(change=0.005, change_low=0.0, change_high=0.012, beyond=False)
     assert "not ruled out" not in text_of(judged(RISE, evidence))
 
 
-def test_changed_rules_are_reported_and_the_stored_threshold_is_used() -> None:
+def test_changed_rules_are_reported_and_the_stored_threshold_is_used():
     text = text_of(KNOWN["increased"], "0ther")
     assert f"alerts.yaml has changed since this verdict (revision {REVISION} then, 0ther now)" in text
     assert "alerts.yaml has changed" not in text_of(KNOWN["increased"])
 
 
-def test_the_explanation_gives_the_answers_that_were_stored_whatever_the_numbers_are() -> None:
+def test_the_explanation_gives_the_answers_that_were_stored_whatever_the_numbers_are():
     verdict = KNOWN["increased"]
     checks = [[name, name != "sure" and passed] for name, passed in verdict.detail["checks"]]
     text = text_of(replace(verdict, detail={**verdict.detail, "checks": checks}))
@@ -410,7 +410,7 @@ EXCESS = Rule(id="excess", metric="excess_errors", condition="above", threshold=
 AT_THREE = Rule(id="three", metric="ece_at_3", condition="above", threshold=0.05)
 
 
-def test_a_metric_says_which_rows_it_looks_at_whatever_rows_it_was_given() -> None:
+def test_a_metric_says_which_rows_it_looks_at_whatever_rows_it_was_given():
     acted = behind(900, 0.91, 0.8, seen_at_most=20) | {"of": "automated", "of_rows": 120}
     text = text_of(judged(EXCESS, level(EXCESS, value=52.0, p_value=1e-9, detail=acted)))
     assert "the rows of tickets/billing in 2026-W46 (weekly) that automation takes while it is on" in text
@@ -420,12 +420,12 @@ def test_a_metric_says_which_rows_it_looks_at_whatever_rows_it_was_given() -> No
     assert "the 3 highest scores of each item of tickets/billing in 2026-W46 (weekly)." in ranked
 
 
-def test_of_a_metric_that_no_baseline_keeps_nobody_says_that_there_is_none() -> None:
+def test_of_a_metric_that_no_baseline_keeps_nobody_says_that_there_is_none():
     text = text_of(judged(AT_THREE, level(AT_THREE, value=0.08, p_value=1e-9, baseline_version=None)))
     assert "Is the window outside the baseline's own time? Yes: no pinned baseline is used." in text
 
 
-def test_what_is_not_confirmed_is_on_the_side_of_the_limit_where_it_is() -> None:
+def test_what_is_not_confirmed_is_on_the_side_of_the_limit_where_it_is():
     verdict = judged(AUC, level(AUC, value=0.75, p_value=0.2, detail=behind(900, 0.5, 0.4)))
     assert unconfirmed_words(verdict) == "below the limit, not confirmed"
     lasting = replace(verdict, metric="accuracy", detail=verdict.detail | {"condition": "accumulated"})
@@ -507,7 +507,7 @@ def leads_to(rule: Rule, checks: Sequence[Check]) -> Reason | None:
 
 
 @given(evidences(), st.lists(SMALL, max_size=4))
-def test_the_checks_lead_where_the_decision_led(case: tuple[Rule, Comparison], others: list[float]) -> None:
+def test_the_checks_lead_where_the_decision_led(case: tuple[Rule, Comparison], others: list[float]):
     rule, evidence = case
     verdict = judged(rule, evidence, others=tuple(others))
     unread = (Reason.RELATION_ERROR, Reason.WAREHOUSE_FAILED, Reason.UNRESOLVED_FAILED)
@@ -516,7 +516,7 @@ def test_the_checks_lead_where_the_decision_led(case: tuple[Rule, Comparison], o
 
 
 @given(evidences())
-def test_only_the_last_check_of_what_was_not_measured_fails(case: tuple[Rule, Comparison]) -> None:
+def test_only_the_last_check_of_what_was_not_measured_fails(case: tuple[Rule, Comparison]):
     rule, evidence = case
     if evidence.problem is None:
         return
@@ -542,7 +542,7 @@ def real(rule: Rule, weeks: tuple[Counts, ...], **frozen: Any) -> Explanation:
     return explain(verdict, REVISION, baseline)
 
 
-def test_real_evidence_brings_every_number_an_explanation_says() -> None:
+def test_real_evidence_brings_every_number_an_explanation_says():
     week = counts(2, 5_000, 0.1)
     found = real(RISE, (week,))
     assert found.verdict.reason is Reason.INCREASED
@@ -554,7 +554,7 @@ def test_real_evidence_brings_every_number_an_explanation_says() -> None:
     assert [check.name for check in found.checks][-2:] == ["sure", "behaviour"]
 
 
-def test_each_window_of_a_for_rule_is_reported_by_itself() -> None:
+def test_each_window_of_a_for_rule_is_reported_by_itself():
     rule = TWO_DAYS.model_copy(update={"schedule": "weekly"})
     found = real(rule, (counts(3, 3_000, 0.3), counts(4, 3_000, 0.0)))
     assert found.verdict.reason is Reason.STREAK_INCOMPLETE
@@ -565,7 +565,7 @@ def test_each_window_of_a_for_rule_is_reported_by_itself() -> None:
     assert not check.passed
 
 
-def test_quiet_days_are_said_to_be_put_together_for_the_part_of_each_of_those_running() -> None:
+def test_quiet_days_are_said_to_be_put_together_for_the_part_of_each_of_those_running():
     rows = ((20, 0.0), (20, 0.0), (800, 0.0), (800, 0.4), (800, 0.0), (800, 0.0))
     found = real(TWO_DAYS, tuple(counts(seed, *each) for seed, each in enumerate(rows, start=5)))
     (pooled,) = [check.text for check in found.checks if check.name == "windows"]
@@ -585,7 +585,7 @@ def test_quiet_days_are_said_to_be_put_together_for_the_part_of_each_of_those_ru
     assert "newest first: 0.3 (n = 20 in 2 windows, too few to say), 0.12 (n = 1,408 in 2 windows)" in told
 
 
-def test_what_the_newest_of_several_windows_shows_by_itself_istext_of() -> None:
+def test_what_the_newest_of_several_windows_shows_by_itself_istext_of():
     alone = {"n": 31, "value": 0.2513, "beyond": True, "too_few": False}
     detail = ACTING | {"segment": ["channel", "mail"], "newest_alone": alone}
     one = told(judged(OVERCONFIDENCE, level(OVERCONFIDENCE, value=0.3, windows=2, detail=detail)))
@@ -594,7 +594,7 @@ def test_what_the_newest_of_several_windows_shows_by_itself_istext_of() -> None:
     assert document(one)["numbers"]["newest_alone"] == alone
 
 
-def test_only_sentences_isolate_a_right_to_left_value_its_fields_are_as_stored() -> None:
+def test_only_sentences_isolate_a_right_to_left_value_its_fields_are_as_stored():
     alone = {"n": 31, "value": 0.2513, "beyond": True, "too_few": False}
     detail = ACTING | {"segment": ["channel", "شكوى"], "newest_alone": alone}
     found = document(told(judged(OVERCONFIDENCE, level(OVERCONFIDENCE, value=0.3, windows=2, detail=detail))))
@@ -610,19 +610,19 @@ def test_only_sentences_isolate_a_right_to_left_value_its_fields_are_as_stored()
     ],
     ids=["segments", "the label"],
 )
-def test_a_breach_that_turns_segments_off_asks_for_these_alone(turns_off: list[list[str]], said: str) -> None:
+def test_a_breach_that_turns_segments_off_asks_for_these_alone(turns_off: list[list[str]], said: str):
     detail = ACTING | {"segment": ["channel", "mail"], "turns_off": turns_off}
     found = list(lines(told(judged(OVERCONFIDENCE, level(OVERCONFIDENCE, value=0.3, p_value=1e-9, detail=detail)))))
     (asked,) = [line for line in found if line.startswith("It asks for: ")]
     assert asked.endswith(said)
 
 
-def test_dependent_rows_are_reported_with_what_they_are_worth() -> None:
+def test_dependent_rows_are_reported_with_what_they_are_worth():
     week = counts(5, 5_000, 0.1).with_design_effect(2.5)
     assert document(real(RISE, (week,)))["numbers"]["effective_rows"] == pytest.approx(2_000)
 
 
-def test_a_probability_too_small_to_be_summed_is_never_called_zero() -> None:
+def test_a_probability_too_small_to_be_summed_is_never_called_zero():
     sure = replace(judged(RISE, risen()), p_value=0.0, p_adjusted=0.0)
     told = text_of(sure)
     assert "would be seen with p < 1e-15; " in told
@@ -630,7 +630,7 @@ def test_a_probability_too_small_to_be_summed_is_never_called_zero() -> None:
     assert "p = 0." not in told
 
 
-def test_a_verdict_that_is_no_breach_calls_no_range_significantly_beyond() -> None:
+def test_a_verdict_that_is_no_breach_calls_no_range_significantly_beyond():
     blocks = KNOWN["above_threshold--blocked"]
     assert "no automation of scores 0.74 to 0.83, significantly beyond the threshold" in text_of(blocks)
     doubtful = replace(
@@ -639,13 +639,13 @@ def test_a_verdict_that_is_no_breach_calls_no_range_significantly_beyond() -> No
     assert "significantly beyond" not in text_of(doubtful)
 
 
-def test_a_false_negative_rate_says_what_it_is_a_share_of() -> None:
+def test_a_false_negative_rate_says_what_it_is_a_share_of():
     rule = Rule(id="missed", metric="false_negative_rate", condition="above", threshold=0.02)
     missed = judged(rule, level(rule, value=0.3, p_value=1e-9, detail=behind(1_583, 0.093, 0.091)))
     assert "a hit rate of 9.1%: it is a share of those that came true" in text_of(missed)
 
 
-def test_less_than_one_effective_row_is_not_none() -> None:
+def test_less_than_one_effective_row_is_not_none():
     one_cluster = replace(KNOWN["too_few_rows"], n=203)
     one_cluster = replace(one_cluster, detail={**one_cluster.detail, "effective_rows": 0.34, "design_effect": 600.0})
     assert "203 rows (worth less than one independent row: " in text_of(one_cluster)

@@ -37,7 +37,7 @@ def trend(count: int) -> Trend:
 
 
 @pytest.mark.parametrize(("with_bins", "count"), [(True, 26), (True, 1), (False, 8), (True, 0)])
-def test_it_is_a_png_of_the_size_slack_shows_with_something_drawn(with_bins: bool, count: int) -> None:
+def test_it_is_a_png_of_the_size_slack_shows_with_something_drawn(with_bins: bool, count: int):
     drawn = incident_png(reliability() if with_bins else None, trend(count))
     pixels = image.imread(io.BytesIO(drawn), format="png")
     assert pixels.shape[:2] == (round(SIZE[1] * DPI), round(SIZE[0] * DPI))
@@ -45,7 +45,7 @@ def test_it_is_a_png_of_the_size_slack_shows_with_something_drawn(with_bins: boo
     assert len(drawn) < 200_000
 
 
-def test_the_same_data_gives_the_same_bytes_also_in_another_process() -> None:
+def test_the_same_data_gives_the_same_bytes_also_in_another_process():
     code = (
         "import sys; from tests.unit.report.test_figures_png import incident_png, reliability, trend; "
         "sys.stdout.buffer.write(incident_png(reliability(), trend(26)))"
@@ -55,7 +55,7 @@ def test_the_same_data_gives_the_same_bytes_also_in_another_process() -> None:
     assert incident_png(reliability(), trend(25)) != other
 
 
-def test_any_title_and_any_segment_is_drawn_without_a_warning_and_makes_another_picture() -> None:
+def test_any_title_and_any_segment_is_drawn_without_a_warning_and_makes_another_picture():
     names = ("billing", "$x$ \N{CJK UNIFIED IDEOGRAPH-8CB8}\N{FIRE} _^{", "$x_$", "x" * 900)
     assert len({incident_png(None, trend(3), name) for name in names}) == len(names)
     assert len({incident_png(None, Trend("ece", name, trend(3).points)) for name in names}) == len(names)

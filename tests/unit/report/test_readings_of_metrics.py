@@ -21,7 +21,7 @@ def reading(metric: str, where: Where, value: float) -> str:
 
 
 @pytest.mark.parametrize(("metric", "value"), [("roc_auc", 0.6), ("cohens_d", 0.3), ("point_biserial", 0.2)])
-def test_a_metric_of_the_whole_range_has_no_band_where_the_range_is_cut(metric: str, value: float) -> None:
+def test_a_metric_of_the_whole_range_has_no_band_where_the_range_is_cut(metric: str, value: float):
     said = METRICS[metric].reading(value)
     assert said
     assert {where: reading(metric, where, value) for where in get_args(Where)} == {
@@ -29,7 +29,7 @@ def test_a_metric_of_the_whole_range_has_no_band_where_the_range_is_cut(metric: 
     }  # fmt: skip
 
 
-def test_a_metric_of_any_rows_has_its_band_everywhere() -> None:
+def test_a_metric_of_any_rows_has_its_band_everywhere():
     said = METRICS["ece"].reading(0.2)
     assert said
     assert {reading("ece", where, 0.2) for where in get_args(Where)} == {said}

@@ -82,7 +82,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
-def test_segments_of_the_window_are_under_their_label_the_worst_first(tmp_path: Path) -> None:
+def test_segments_of_the_window_are_under_their_label_the_worst_first(tmp_path: Path):
     window, old = SPANS[-1], SPANS[-2]
 
     def told(where: Window, label: str, segment: tuple[str, str], ece: float) -> Estimate:
@@ -103,7 +103,7 @@ def test_segments_of_the_window_are_under_their_label_the_worst_first(tmp_path: 
     assert billing.segments[0].roc_auc.value is None
 
 
-def test_the_baseline_line_is_the_number_the_verdict_compared_with(store: Store) -> None:
+def test_the_baseline_line_is_the_number_the_verdict_compared_with(store: Store):
     data = collect_report(store, CONFIG, SPANS[-1], NOW)
     billing = data.subjects[2]
     verdict = next(v for v in billing.verdicts if v.rule == "ece-increase")
@@ -112,7 +112,7 @@ def test_the_baseline_line_is_the_number_the_verdict_compared_with(store: Store)
     assert trend.limits["ece-increase"] == verdict.baseline + 0.02
 
 
-def test_the_reliability_diagram_is_on_the_edges_of_the_baseline(store: Store) -> None:
+def test_the_reliability_diagram_is_on_the_edges_of_the_baseline(store: Store):
     report = collect_report(store, CONFIG, SPANS[-1], NOW).subjects[2]
     bins = bin_counts(WEEKS[5]["billing"], BASELINES["billing"].edges["all"]).filled()
     assert [p.n for p in report.reliability.points] == bins.n.tolist()
@@ -120,21 +120,21 @@ def test_the_reliability_diagram_is_on_the_edges_of_the_baseline(store: Store) -
     assert sum(p.n for p in report.reliability.baseline) == BASELINES["billing"].counts.rows
 
 
-def test_an_earlier_window_is_shown_as_it_was_without_what_came_later(store: Store) -> None:
+def test_an_earlier_window_is_shown_as_it_was_without_what_came_later(store: Store):
     data = collect_report(store, CONFIG, SPANS[4], NOW)
     trend = data.subjects[2].trend
     assert trend.points[-1].window == "2026-W45"
     assert "breach" not in {verdict.outcome for verdict in data.verdicts}
 
 
-def test_windows_inside_the_baseline_are_grey_with_their_reason(store: Store) -> None:
+def test_windows_inside_the_baseline_are_grey_with_their_reason(store: Store):
     data = collect_report(store, CONFIG, SPANS[1], NOW)
     billing = data.subjects[2]
     increase = next(v for v in billing.verdicts if v.rule == "ece-increase")
     assert increase.reason is Reason.IN_BASELINE
 
 
-def test_a_source_that_could_not_be_read_and_the_versions_are_noted(store: Store) -> None:
+def test_a_source_that_could_not_be_read_and_the_versions_are_noted(store: Store):
     notes = collect_report(store, CONFIG, SPANS[-1], NOW).notes
     assert notes == (
         "mails was not evaluated: no column score",
@@ -142,14 +142,14 @@ def test_a_source_that_could_not_be_read_and_the_versions_are_noted(store: Store
     )
 
 
-def test_a_window_nobody_evaluated_gives_an_empty_report_and_a_page(store: Store) -> None:
+def test_a_window_nobody_evaluated_gives_an_empty_report_and_a_page(store: Store):
     earlier = before(SPANS[0], 1, UTC_ZONE)[0]
     data = collect_report(store, CONFIG, earlier, NOW)
     assert data.subjects == ()
     assert "Nothing of this window is in the history." in html_report(data)
 
 
-def test_every_label_has_its_trend_numbers_and_thresholds_from_what_is_stored(store: Store) -> None:
+def test_every_label_has_its_trend_numbers_and_thresholds_from_what_is_stored(store: Store):
     data = collect_report(store, CONFIG, SPANS[-1], NOW, target=0.8)
     assert [r.subject.label for r in data.subjects] == [None, "account", "billing"]
     assert data.target == 0.8
@@ -169,7 +169,7 @@ def test_every_label_has_its_trend_numbers_and_thresholds_from_what_is_stored(st
         assert report.automate_at == 0.8
 
 
-def test_a_story_has_the_switch_of_now_in_the_newest_window_and_that_of_its_run_in_a_past_one(store: Store) -> None:
+def test_a_story_has_the_switch_of_now_in_the_newest_window_and_that_of_its_run_in_a_past_one(store: Store):
     for window in SPANS[-2:]:
         diagnosis = Diagnosis("tickets", "account", window, DiagnosisState.UNSAFE)
         store.save_diagnoses(window, ["tickets"], [diagnosis], NOW)

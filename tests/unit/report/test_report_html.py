@@ -55,13 +55,13 @@ def page(data: ReportData) -> Page:
     return Page(html_report(data))
 
 
-def test_the_same_data_give_the_same_page_to_the_byte(data: ReportData) -> None:
+def test_the_same_data_give_the_same_page_to_the_byte(data: ReportData):
     assert html_report(data) == html_report(report_data())
 
 
 def test_each_label_has_its_story_one_trend_and_one_reliability_figure_which_say_what_they_show(
     data: ReportData, page: Page
-) -> None:
+):
     labels = [a["aria-label"] for tag, a in page.tags if tag == "svg"]
     assert all(labels)
     assert len(labels) == len(STORIES) * 2
@@ -73,7 +73,7 @@ def test_each_label_has_its_story_one_trend_and_one_reliability_figure_which_say
     assert page.text.index("billing must not act alone") < page.text.index("account is fine")
 
 
-def test_hostile_labels_notes_and_sources_are_text_and_no_script_may_run(data: ReportData, page: Page) -> None:
+def test_hostile_labels_notes_and_sources_are_text_and_no_script_may_run(data: ReportData, page: Page):
     bad = '<script>alert("x")</script>'
     hostile = replace(data, noted=(ReportNote(bad),), quality=(RejectedRows(bad, bad, 1),))
     seen = Page(html_report(hostile))
@@ -87,25 +87,25 @@ def test_hostile_labels_notes_and_sources_are_text_and_no_script_may_run(data: R
         assert str(policy).startswith("default-src 'none'; script-src 'none'")
 
 
-def test_the_page_names_no_address_to_load_from(page: Page) -> None:
+def test_the_page_names_no_address_to_load_from(page: Page):
     loading = [(tag, a[k]) for tag, a in page.tags for k in ("src", "href", "srcset", "data", "action") if k in a]
     assert {value for tag, value in loading if tag == "link"} == {"data:,"}
     assert all((value or "").startswith("#") for tag, value in loading if tag == "a")
     assert {tag for tag, _ in loading} <= {"a", "link"}
 
 
-def test_rows_set_aside_shifts_and_notes_are_shown(page: Page) -> None:
+def test_rows_set_aside_shifts_and_notes_are_shown(page: Page):
     for words in ("3 score out of range", "v7 (2,310 rows)", "No shift found in 1 test"):
         assert words in page.text
 
 
-def test_a_report_without_a_single_label_says_so_and_draws_nothing() -> None:
+def test_a_report_without_a_single_label_says_so_and_draws_nothing():
     seen = Page(html_report(replace(report_data([]), shifts=(), quality=(), noted=())))
     assert "Nothing of this window is in the history." in seen.text
     assert not [tag for tag, _ in seen.tags if tag == "svg"]
 
 
-def test_the_tables_of_a_label_are_folded_evidence(data: ReportData, page: Page) -> None:
+def test_the_tables_of_a_label_are_folded_evidence(data: ReportData, page: Page):
     line = SegmentLine("channel", "<b>web", 90, Interval(0.19, 0.1, 0.3, 0.2), UNKNOWN, UNKNOWN)
     report = replace(data.subjects[1], segments=(line,))
     seen = Page(html_report(replace(data, subjects=(report,))))
@@ -115,11 +115,11 @@ def test_the_tables_of_a_label_are_folded_evidence(data: ReportData, page: Page)
     assert not [a for tag, a in page.tags if tag == "details" and "open" in a]
 
 
-def test_a_figure_without_a_legend_names_its_thresholds(data: ReportData, page: Page) -> None:
+def test_a_figure_without_a_legend_names_its_thresholds(data: ReportData, page: Page):
     note = threshold_note(data.subjects[1].trend)
     assert note.startswith("ece-increase 0.0")
     assert note in page.text
 
 
-def test_one_window_alone_makes_a_page() -> None:
+def test_one_window_alone_makes_a_page():
     assert "Calibration report 2026-W46" in html_report(report_data([Story("billing")], weeks=1))

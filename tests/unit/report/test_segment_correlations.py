@@ -45,7 +45,7 @@ def data() -> SourceData:
     return SourceData("tickets", WindowCounts(WEEK, dict(labels)), segments=segments)
 
 
-def test_each_label_has_its_correlation_in_each_segment_where_there_is_one() -> None:
+def test_each_label_has_its_correlation_in_each_segment_where_there_is_one():
     found = {
         (e.subject.segment, e.subject.label): e.interval.value
         for e in estimates_of(data(), CONFIG)
@@ -60,7 +60,7 @@ def test_each_label_has_its_correlation_in_each_segment_where_there_is_one() -> 
     assert found == {key: pytest.approx(r, abs=1e-4) for key, r in wanted.items()}
 
 
-def test_the_report_shows_it_beside_the_segment(tmp_path: Path) -> None:
+def test_the_report_shows_it_beside_the_segment(tmp_path: Path):
     with Store.from_url(f"sqlite:///{tmp_path}/history.sqlite") as store:
         store.save_evaluation(WEEK, ["tickets"], estimates_of(data(), CONFIG), [], [], NOW)
         billing, spam = collect_report(store, CONFIG, WEEK, NOW).subjects

@@ -17,7 +17,7 @@ def side(values: np.ndarray, width: float) -> dict[SideKey, Measured]:
     }
 
 
-def test_limits_are_those_of_mover_and_a_fall_of_the_auc_is_worse() -> None:
+def test_limits_are_those_of_mover_and_a_fall_of_the_auc_is_worse():
     a, b = side(np.array([0.9]), 0.01), side(np.array([0.8]), 0.02)
     (found,) = differences(a, b, confidence=0.95, rate=0.01)
     key = ("label 0", "roc_auc", "all")
@@ -26,7 +26,7 @@ def test_limits_are_those_of_mover_and_a_fall_of_the_auc_is_worse() -> None:
     assert found.worse is True
 
 
-def test_where_nothing_differs_hardly_ever_anything_is_significant() -> None:
+def test_where_nothing_differs_hardly_ever_anything_is_significant():
     rng, width = np.random.default_rng(20260101), 0.02
     spread, wrong = width / 1.959964, 0
     for _ in range(300):
@@ -36,7 +36,7 @@ def test_where_nothing_differs_hardly_ever_anything_is_significant() -> None:
     assert wrong > 0
 
 
-def test_what_one_side_has_not_is_left_out_and_a_number_without_limits_is_never_significant() -> None:
+def test_what_one_side_has_not_is_left_out_and_a_number_without_limits_is_never_significant():
     a, b = side(np.array([0.9, 0.8]), 0.01), side(np.array([0.7]), 0.01)
     assert [each.label for each in differences(a, b, confidence=0.95, rate=0.01)] == ["label 0"]
     bare = {key: Measured(Interval(0.7, None, None, 0.7), 10) for key in b}
@@ -44,7 +44,7 @@ def test_what_one_side_has_not_is_left_out_and_a_number_without_limits_is_never_
     assert (found.significant, found.p_adjusted, round(found.change, 6)) == (False, None, -0.2)
 
 
-def test_weeks_are_put_together_by_rows_and_the_interval_shrinks_as_it_does_for_independent_ones() -> None:
+def test_weeks_are_put_together_by_rows_and_the_interval_shrinks_as_it_does_for_independent_ones():
     weeks = [Measured(Interval(v, v - 0.1, v + 0.1, v), 100) for v in (0.4, 0.5, 0.6, 0.5)]
     found = mean_of([*weeks, Measured(Interval(None, None, None, None), 7)])
     assert (found.interval.value, found.interval.low, found.rows) == pytest.approx((0.5, 0.45, 400))

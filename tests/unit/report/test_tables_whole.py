@@ -14,7 +14,7 @@ ID, LONG = "3f2a9b1c77d0e4aa", "overconfidence of automated rows above the limit
 
 @pytest.mark.parametrize("width", [60, 80, 100])
 @pytest.mark.parametrize("name", ["id", "item", "verdict"])
-def test_an_id_is_not_broken_while_another_column_can_be_narrower(width: int, name: str) -> None:
+def test_an_id_is_not_broken_while_another_column_can_be_narrower(width: int, name: str):
     table = plain_table("when", "source", "label", name, "why", "by")
     table.add_row("2026-11-16T07:00:00", "customer-tickets", "a-label-of-one-long-word", ID, LONG, "weekly-run")
     out = io.StringIO()

@@ -17,14 +17,14 @@ SILENT = Incident(
 )  # fmt: skip
 
 
-def test_it_says_that_a_worse_trouble_ends_it() -> None:
+def test_it_says_that_a_worse_trouble_ends_it():
     words = "silenced until Fri 2026-12-04 08:00 UTC, or until it becomes more severe, by ann"
     assert (silence_words(SILENT), state_words(SILENT), people_words(SILENT)) == (words, words, words)
 
 
-def test_nothing_is_more_severe_than_critical() -> None:
+def test_nothing_is_more_severe_than_critical():
     assert silence_words(replace(SILENT, severity="critical")) == "silenced until Fri 2026-12-04 08:00 UTC, by ann"
 
 
-def test_without_a_silence_there_is_nothing_to_say() -> None:
+def test_without_a_silence_there_is_nothing_to_say():
     assert silence_words(replace(SILENT, state="open")) == ""

@@ -63,27 +63,27 @@ WHOLE_OFF = state(label=None, state="off", by_operator=True, actor="ben", reason
          "(dry run: runs change no switch)", "on"),
     ],
 )  # fmt: skip
-def test_a_switch_in_one_line(given: SwitchState, more: dict[str, Any], words: str, button: str | None) -> None:
+def test_a_switch_in_one_line(given: SwitchState, more: dict[str, Any], words: str, button: str | None):
     found = switch_story(given, NOW, **({"whole": None} | more))
     assert (found.words, found.button) == (words, button)
     assert found.allowed == words.startswith(("Automation is on", "Automation is left on"))
 
 
 @pytest.mark.parametrize("whole", [WHOLE_OFF, replace(LEFT_ON, label=None, lease_until=NOW - HOUR)])
-def test_where_the_source_is_off_the_command_opens_the_source_and_nothing_else(whole: SwitchState) -> None:
+def test_where_the_source_is_off_the_command_opens_the_source_and_nothing_else(whole: SwitchState):
     assert switch_story(ON, NOW, whole=whole).command == "calmon automation enable --source tickets --reason TEXT"
     assert switch_story(whole, NOW, whole=None).command == "calmon automation enable --source tickets --reason TEXT"
     of_label = "calmon automation enable --source tickets --label billing --reason TEXT"
     assert switch_story(OFF, NOW, whole=None).command == of_label
 
 
-def test_the_end_of_an_enable_is_known_with_its_name() -> None:
+def test_the_end_of_an_enable_is_known_with_its_name():
     ended = switch_story(replace(LEFT_ON, lease_until=NOW - HOUR), NOW, whole=None)
     assert ended.held_until is None
     assert switch_story(LEFT_ON, NOW, whole=None).held_until == NOW + 20 * HOUR
 
 
-def test_a_source_is_off_since_it_was_turned_off_and_not_since_one_of_its_labels_was() -> None:
+def test_a_source_is_off_since_it_was_turned_off_and_not_since_one_of_its_labels_was():
     turned = datetime(2026, 2, 23, 6, tzinfo=UTC)
     off = SwitchState("tickets", None, "off", actor="weekly run", changed_at=turned)
     label = SwitchState("tickets", "billing", "on", lease_until=turned - timedelta(days=30))

@@ -54,7 +54,7 @@ def told(*diagnoses: Diagnosis) -> list[LabelStory]:
     return [story(each) for each in diagnoses]
 
 
-def test_a_trouble_that_is_not_over_needs_somebody_though_nothing_could_be_judged() -> None:
+def test_a_trouble_that_is_not_over_needs_somebody_though_nothing_could_be_judged():
     unseen = replace(RARE, label="billing")
     (story,) = [label_story(unseen, as_of=NOW, trouble=UNSAFE)]
     assert needing([story]) == [story]
@@ -67,7 +67,7 @@ def test_a_trouble_that_is_not_over_needs_somebody_though_nothing_could_be_judge
     assert needing([label_story(unseen, as_of=NOW, trouble=explained)]) == [], "its labels tell of it"
 
 
-def test_what_a_label_misses_is_told_and_not_how_many_of_its_items_are_right() -> None:
+def test_what_a_label_misses_is_told_and_not_how_many_of_its_items_are_right():
     missing = replace(UNSAFE, problem=LabelProblem.MISSES)
     numbers = {"threshold": 0.02, "value": 0.19, "low": 0.15, "high": 0.23, "n": 400}
     lead = judged.verdict("breach", WEEK, metric="false_negative_rate", detail={"condition": "above"}, **numbers)
@@ -77,7 +77,7 @@ def test_what_a_label_misses_is_told_and_not_how_many_of_its_items_are_right() -
     assert "91%" in label_story(UNSAFE, as_of=NOW, trouble=UNSAFE, lead=lead).facts
 
 
-def test_a_step_that_is_a_command_is_for_its_own_label() -> None:
+def test_a_step_that_is_a_command_is_for_its_own_label():
     without = replace(RARE, label="it support", reason=NotTold.NO_BASELINE, advice=NextStep("pin_again"))
     (story,) = told(without)
     assert story.next_step == "pin a baseline of it: `calmon baseline pin --source tickets --label 'it support'`"
@@ -90,7 +90,7 @@ def printed(stories: list[LabelStory], *actions: Action, width: int = 200, **mor
     return "\n".join(line.rstrip() for line in console.export_text().splitlines())
 
 
-def test_a_label_in_trouble_is_told_in_three_lines_of_its_story_alone() -> None:
+def test_a_label_in_trouble_is_told_in_three_lines_of_its_story_alone():
     (story,) = told(UNSAFE)
     first, why, do = story_lines(story)
     assert (
@@ -105,7 +105,7 @@ def test_a_label_in_trouble_is_told_in_three_lines_of_its_story_alone() -> None:
     assert do.endswith("next: recalibrate by platt: ECE 0.100 to 0.020")
 
 
-def test_a_run_prints_who_needs_somebody_worst_first_then_doubts_counts_data_and_actions() -> None:
+def test_a_run_prints_who_needs_somebody_worst_first_then_doubts_counts_data_and_actions():
     quality = (RejectedRows("tickets", "duplicate", 40), RejectedRows("tickets", "score_missing", 1))
     done = [Action("disable_automation", "tickets", "billing", "turned off"), Action("slack", "tickets", None, "sent")]
     lines = printed(told(FINE, DEGRADED, RARE, CHANCE, UNSAFE), *done, quality=quality).splitlines()
@@ -120,7 +120,7 @@ def test_a_run_prints_who_needs_somebody_worst_first_then_doubts_counts_data_and
     ]
 
 
-def test_many_labels_that_cannot_be_judged_for_one_reason_are_one_line() -> None:
+def test_many_labels_that_cannot_be_judged_for_one_reason_are_one_line():
     few = [replace(RARE, label=f"rare{number}") for number in range(ALONE + 1)]
     assert len(doubts(told(*few[:ALONE]))) == ALONE
     (line,) = doubts(told(*few))
@@ -130,7 +130,7 @@ def test_many_labels_that_cannot_be_judged_for_one_reason_are_one_line() -> None
     )
 
 
-def test_of_two_labels_as_bad_the_costlier_is_first_and_a_source_is_no_label() -> None:
+def test_of_two_labels_as_bad_the_costlier_is_first_and_a_source_is_no_label():
     cheap = replace(UNSAFE, label="a", cost=Cost(412, 0.58, 0.91, 3, 1, 5))
     whole = replace(UNSAFE, label=None)
     assert [story.label for story in needing(told(cheap, UNSAFE, FINE))] == ["billing", "a"]
@@ -138,14 +138,14 @@ def test_of_two_labels_as_bad_the_costlier_is_first_and_a_source_is_no_label() -
     assert counts_words(told(whole)) == "no label was judged"
 
 
-def test_a_source_that_could_not_be_read_is_said_to_be_so_and_names_move_no_cursor() -> None:
+def test_a_source_that_could_not_be_read_is_said_to_be_so_and_names_move_no_cursor():
     text = printed(told(replace(UNSAFE, label="a\x1b[2J[red]b")), problem=Reason.RELATION_ERROR, error="no column")
     assert "tickets 2026-W46: not evaluated, relation error" in text
     assert "a[2J[red]b must not act alone" in text
     assert max(map(len, printed(told(UNSAFE, DEGRADED), width=60).splitlines())) <= 60
 
 
-def test_a_source_that_its_labels_explain_needs_nobody_unless_it_has_an_incident() -> None:
+def test_a_source_that_its_labels_explain_needs_nobody_unless_it_has_an_incident():
     whole = replace(DEGRADED, label=None, notes=Notes(explained_by=("billing", "fax")))
     (story,) = told(whole)
     said = "tickets (all labels): what is wrong is in billing, fax; of the rest nothing is confirmed"
