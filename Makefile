@@ -90,10 +90,11 @@ test-engines: $(VENV)/.engines ## the same rows in SQLite, PostgreSQL, and what 
 
 # As a person installs it: without constraints, so with the newest versions that the bounds allow.
 FRESH := build/fresh
+# Where there is no alerts.yaml, the demo works in a folder of its own, with the rules that are shipped.
 test-wheel: wheel ## the wheel in a new environment, with the newest versions that its bounds allow: `calmon demo` there
 	$(PYTHON) -m venv $(FRESH)
 	$(FRESH)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
-	cd $(FRESH) && bin/calmon demo
+	cd $(FRESH) && bin/calmon demo && test -d calmon-demo/var/reports && cmp calmon-demo/alerts.yaml ../../alerts.yaml
 
 # Each history is some weeks with labels that break and heal, people and outages; see CONTRIBUTING.md, "What is told is what is stored".
 truth: install ## 300 seeded histories: every story is what the stored rows say, every message and page its story (half an hour)

@@ -72,13 +72,11 @@ class Installed:
         return kept | {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "DO_NOT_TRACK": "1"}
 
     def run(
-        self, folder: Path, *words: str, environment: Mapping[str, str] | None = None, before: str = ""
+        self, folder: Path, *words: str, environment: Mapping[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """``calmon WORDS`` in that folder; ``before`` is Python that its process runs first."""
-        code = f"import sys; sys.argv[0] = 'calmon'\n{before}\nfrom monitor.cli import main; main()"
-        called = [str(self.folder / "bin" / "python"), "-c", code] if before else [self.calmon]
+        """``calmon WORDS`` in that folder."""
         return subprocess.run(
-            [*called, *words], cwd=folder, env=self.environment | (environment or {}), capture_output=True,
+            [self.calmon, *words], cwd=folder, env=self.environment | (environment or {}), capture_output=True,
             text=True, timeout=1500, check=False,
         )  # fmt: skip
 

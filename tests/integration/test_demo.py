@@ -1,4 +1,7 @@
-"""The demo, whole: every planted change is found in time, nothing else is, and Slack is told once."""
+"""The demo through Prefect's flows, on a server of its own, its past weeks on worker processes.
+
+Every planted change is found in time, nothing else is, and Slack is told once.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,15 @@ from tests.fakes.installed import Installed
 from tests.fakes.reading import texts
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.prefect, pytest.mark.timeout(1800)]
+PROGRAM = """
+import datetime
+from flows import demo
+demo.prepare_prefect()
+from monitor.demo import story
+story.utc_now = lambda: {now!r}
+raise SystemExit(demo.main())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -56,16 +67,18 @@ def folder_of(environment: dict[str, str]) -> Path:
 
 @pytest.fixture(scope="module")
 def told(environment: dict[str, str], installed: Installed) -> tuple[str, list[slack.Answer]]:
-    """What the demo of the installed wheel printed in an empty folder, and the messages that Slack got.
+    """What ``make demo`` of the installed wheel printed in an empty folder, and the messages that Slack got.
 
-    It runs when the README's did.
+    It runs when the README's did. `make test-wheel` runs ``calmon demo``, without Prefect.
     """
-    then = week(last_week("README.md"), UTC).end + timedelta(days=2)
-    clock = f"import datetime\nfrom monitor.demo import story\nstory.utc_now = lambda: {then!r}"
+    now, folder = week(last_week("README.md"), UTC).end + timedelta(days=2), folder_of(environment)
     with slack.running() as server:
         more = {"CALMON_SLACK_BOT_TOKEN": slack.TOKEN, "CALMON_SLACK_API_URL": server.url, "COLUMNS": "80"}
-        addresses = {name: value for name, value in environment.items() if name != "CALMON_CONFIG"}
-        done = installed.run(folder_of(environment), "demo", environment=addresses | more, before=clock)
+        more["PREFECT_HOME"] = str(folder / "prefect")
+        done = subprocess.run(
+            [str(installed.folder / "bin" / "python"), "-c", PROGRAM.format(now=now)], cwd=folder,
+            env=installed.environment | environment | more, capture_output=True, text=True, check=False,
+        )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout, server.messages
 
@@ -107,14 +120,24 @@ def test_what_a_page_shows_of_the_demo_is_what_it_prints(page: str, told: tuple[
     ] == []
 
 
-def test_without_an_alerts_yaml_it_runs_in_a_folder_of_its_own_with_the_shipped_rules(
+def test_it_leaves_no_process_and_reaches_no_other_machine(
     environment: dict[str, str], told: tuple[str, list[slack.Answer]], installed: Installed
 ) -> None:
-    made = folder_of(environment) / "calmon-demo"
-    assert (made / "alerts.yaml").read_bytes() == (ROOT / "alerts.yaml").read_bytes()
-    assert (made / "var" / "reports").is_dir()
-    assert "cd calmon-demo" in told[0]
+    assert told
+    assert _processes_with(str(folder_of(environment))) == []
     assert installed.wanted == ""
+
+
+def _processes_with(text: str) -> list[str]:
+    """The command lines of processes whose environment has a text."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if text.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:  # it has ended, or is somebody else's
+            continue
+    return found
 
 
 def test_slack_is_notified_of_every_label_of_the_last_week_in_a_message_of_its_own_that_is_read_at_once(

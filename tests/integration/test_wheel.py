@@ -1,6 +1,7 @@
 """What a person gets with pip: its contents, and the first commands in an empty folder.
 
-The demo of the wheel is in test_demo.py, its schedules in test_prefect_flows.py: each takes long, and is run once.
+The wheel's demo is in test_demo.py (through Prefect; without, in `make test-wheel`), its schedules in
+test_prefect_flows.py: each takes long, and is run once.
 """
 
 from __future__ import annotations
