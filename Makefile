@@ -77,15 +77,18 @@ WAREHOUSE := $(READING) $(addprefix tests/integration/test_,warehouse_kinds.py w
 LOADED := $(addprefix tests/integration/test_,warehouse_relations.py warehouse_binary.py examined.py unresolved.py \
   date_forms.py pruning.py labels_as_numbers.py single_precision.py odd_files.py) tests/properties/test_odd_data.py
 
+# The other tests of these files ask no engine, so `make test` is enough for them.
+READ_ALIKE := $(BIN)/python -m pytest -n 2 --dist load -m engines
+
 # Spark's tests end before code that Java optimises slowly is ever faster.
 BRIEF_JAVA := JDK_JAVA_OPTIONS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 test-engines: $(VENV)/.engines ## the same rows in SQLite, PostgreSQL, and what comes as extras: ClickHouse, Spark (wants java), Snowflake; others compiled
 	@command -v java >/dev/null || { echo "Spark wants java: apt-get install default-jre-headless"; exit 1; }
-	TEST_ENGINES=duckdb,sqlite,postgresql $(BIN)/python -m pytest -n 2 --dist load $(LOADED)
-	TEST_ENGINES=duckdb,sqlite,postgresql,clickhouse $(BIN)/python -m pytest -n 2 --dist load $(WAREHOUSE)
+	TEST_ENGINES=duckdb,sqlite,postgresql $(READ_ALIKE) $(LOADED)
+	TEST_ENGINES=duckdb,sqlite,postgresql,clickhouse $(READ_ALIKE) $(WAREHOUSE)
 	$(BIN)/python -m pytest tests/system/test_first_day.py -k clickhouse
-	TEST_ENGINES=duckdb,snowflake $(BIN)/python -m pytest -n 2 --dist load $(QUIET) $(READING)
+	TEST_ENGINES=duckdb,snowflake $(READ_ALIKE) $(QUIET) $(READING)
 	$(BRIEF_JAVA) $(BIN)/python -m pytest -n 2 --dist loadfile $(QUIET) tests/engines
 
 # As a person installs it: without constraints, so with the newest versions that the bounds allow.

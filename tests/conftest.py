@@ -121,7 +121,13 @@ def _forget_at_power_failure_too(connection: Any, _record: object) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files with slow tests first, so that the workers of pytest-xdist end at about the same time."""
+    """The files with slow tests first, so that the workers of pytest-xdist end at about the same time.
+
+    What reads the same rows in every engine is marked: `make test-engines` runs nothing else of its files once more.
+    """
+    for item in items:
+        if {"load", "load_once", "engine"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("engines")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
