@@ -214,12 +214,12 @@ def judge(monitor: Monitor, run: Run) -> Run:
 
 def _judged(monitor: Monitor, source: collect.Collected, acts: bool) -> Evaluated:
     data, window = source.data, source.data.current.window
-    if source.stays:  # what is stored of a window of which rows are gone since it was judged
+    if source.stays:  # what is stored of a window that was judged; since then rows are gone, or it cannot be read
         at: dict[str, Any] = {"schedule": window.schedule, "window_start": window.start, "source": data.name}
         return Evaluated(
             data.name, window, tuple(monitor.store.estimates(**at, segments=True)),
-            tuple(monitor.store.verdicts(**at)), tuple(monitor.store.shifts(**at)), data.quality,
-            rejected=data.current.rejected,
+            tuple(monitor.store.verdicts(**at)), tuple(monitor.store.shifts(**at)), data.quality, data.problem,
+            data.error, data.current.rejected,
         )  # fmt: skip
     report = collect.report_path(monitor, window, data.name) if acts else None
     shifts = collect.feature_shifts(monitor.config, monitor.warehouse, source, report)
@@ -283,11 +283,15 @@ def _diagnosed(monitor: Monitor, run: Run) -> Run:
 
 
 def heartbeat(monitor: Monitor, run: Run) -> Run:
-    """Call the heartbeat's address after a run that acts. A source of which nothing was judged counts as failed."""
+    """Call the heartbeat's address after a run that acts. A source that was not read or judged counts as failed."""
     if run.acts:
         nothing = f"no rule could be judged in {run.window.name}"
         why = {part.source: f"{part.problem}: {part.error}" if part.problem else nothing for part in run.evaluated}
-        judged = {part.source for part in run.evaluated if any(v.outcome != "not_evaluated" for v in part.verdicts)}
+        judged = {
+            part.source
+            for part in run.evaluated
+            if not part.problem and any(verdict.outcome != "not_evaluated" for verdict in part.verdicts)
+        }
         failed = {source: None if source in judged else text for source, text in why.items()}
         beat_run(monitor.settings.heartbeat_url, run.window.schedule, failed)
     return run

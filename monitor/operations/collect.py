@@ -67,7 +67,8 @@ class Collected:
     """One source as it was read.
 
     ``restated`` are earlier windows whose truths came late, oldest first. ``stays``: the window was judged before, and
-    the warehouse has fewer of its rows now: ``data`` is what was read then, and what was measured is not judged again.
+    the warehouse has fewer of its rows now, or could not be read: ``data`` is what was read then, and what was measured
+    is not judged again.
     """
 
     data: SourceData
@@ -243,21 +244,27 @@ class SourceWindows:
         return Collected(data, reading, restated=tuple(restated), stays=gone is not None)
 
     def not_read(self, window: Window, error: RelationError | WarehouseFailed) -> Collected:
-        """The window that could not be read, and why."""
-        problem = problem_of(error)
-        self._save(window, StoredReading(self.name, problem.value, str(error), last_read=self._last_read(window)))
+        """The window that could not be read, and why. A failure is no news of one that was judged: it stays."""
+        problem, kept = problem_of(error), self.kept(window)
+        stays = kept is not None and self._was_judged(window, kept)
+        if kept is not None and stays:
+            counts, quality = self._counts_of(window, kept), kept.quality
+        else:
+            counts, quality = WindowCounts(window), ()
+            self._save(window, StoredReading(self.name, problem.value, str(error), last_read=self._last_read(window)))
         data = SourceData(
-            self.name, WindowCounts(window), baselines=self.references.baselines, problem=problem, error=str(error),
+            self.name, counts, baselines=self.references.baselines, quality=quality, problem=problem, error=str(error),
             switched=self._followed(), references=self.references,
         )  # fmt: skip
-        return Collected(data, None)
+        return Collected(data, None, stays=stays)
+
+    def _was_judged(self, window: Window, kept: StoredReading) -> bool:
+        """Whether a window was judged on its stored reading, which holds under the present configuration."""
+        return self._still_holds(kept) and bool(self.monitor.store.judged(window.schedule, window.start, self.name))
 
     def measured_before(self, window: Window, reading: Reading, kept: StoredReading | None) -> RejectedRows | None:
         """The note that a window was judged by these settings and has fewer rows now: what was measured of it stays."""
-        if kept is None or not self._still_holds(kept):
-            return None
-        gone = self._deleted(window, reading, kept)
-        return gone if self.monitor.store.judged(window.schedule, window.start, self.name) else None
+        return None if kept is None or not self._was_judged(window, kept) else self._deleted(window, reading, kept)
 
     def _data(
         self, window: Window, reading: Reading, counts: WindowCounts, known: ByWindow, before: Sequence[WindowCounts]

@@ -32,7 +32,7 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
         [v for part in evaluated for v in part.verdicts],
         [s for part in evaluated for s in part.shifts],
         monitor.clock(),
-        unread=[part.source for part in evaluated if part.problem],
+        unread=[part.source for part in evaluated if part.problem and not part.estimates],
     )
 
 

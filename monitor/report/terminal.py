@@ -149,7 +149,9 @@ def _source_lines(part: Evaluated, *, told: bool) -> Iterator[Text]:
     """What is to be known about the data of one source, of which stories are ``told`` or not, and what was restated."""
     name = f"{clean(part.source)} {part.window.name}"
     if part.problem is not None:
-        yield Text(f"{name}: not evaluated, {part.problem.value.replace('_', ' ')}", style="bold red")
+        stays = any(verdict.outcome != "not_evaluated" for verdict in part.verdicts)
+        said = "not read again, what was judged of it stays" if stays else "not evaluated"
+        yield Text(f"{name}: {said}, {part.problem.value.replace('_', ' ')}", style="bold red")
         return
     if every := sum(each.rows for each in part.quality):
         # the share of rejected rows leaves these out

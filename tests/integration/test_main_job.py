@@ -421,23 +421,32 @@ def test_a_caller_that_will_try_again_gets_the_error_and_nothing_pinned(world: W
     assert "is not there" in found.unread["tickets"]
 
 
-def test_a_window_that_cannot_be_read_once_more_keeps_its_numbers(tmp_path: Path) -> None:
+def test_what_was_judged_of_a_window_stays_where_it_cannot_be_read_once_more(tmp_path: Path) -> None:
     world = pinned_world(tmp_path)
+
+    def stored(monitor: Monitor) -> tuple[Any, ...]:
+        of_week = monitor.store.verdicts(window_start=judged.start)
+        return monitor.store.estimates(), monitor.store.shifts(), of_week, monitor.store.unresolved_incidents()
+
     with world.opened() as monitor:
-        judged = window(monitor, WEEKS[9])
-        run_window(monitor, judged)
-        before = monitor.store.estimates(), monitor.store.shifts()
-        assert before[0]
-        assert before[1]
+        judged = window(monitor, WEEKS[10])
+        first = run_window(monitor, judged)
+        before = stored(monitor)
+        assert all(before)
     warehouse = (tmp_path / "warehouse.duckdb").rename(tmp_path / "elsewhere.duckdb")
     with world.opened() as monitor:
         failed = run_window(monitor, judged)
         assert {part.problem for part in failed.evaluated} == {Reason.WAREHOUSE_FAILED}
-        assert (monitor.store.estimates(), monitor.store.shifts()) == before
-        assert {v.reason for v in monitor.store.verdicts(window_start=judged.start)} == {Reason.WAREHOUSE_FAILED}
-        now = judged.end + timedelta(days=1)
+        assert failed.document["labels"] == first.document["labels"]
+        assert stored(monitor) == before
+        later = run_window(monitor, week(WEEKS[11], UTC))  # which was never judged
+        assert {v.reason for part in later.evaluated for v in part.verdicts} == {Reason.WAREHOUSE_FAILED}
+        now = judged.end + timedelta(days=8)
         issues = findings(observed(monitor.store, monitor.config, now), now)
         assert "source_not_read" in {issue.reason for issue in issues}
+    printed = calmon(world, "run", "weekly", "--week", WEEKS[10])
+    assert printed.returncode == 1
+    assert f"tickets {WEEKS[10]}: not read again, what was judged of it stays, warehouse failed" in printed.stdout
     warehouse.rename(tmp_path / "warehouse.duckdb")
     with world.opened() as monitor:
         again = run_window(monitor, judged)
