@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import reduce
-from itertools import chain
+from itertools import chain, pairwise
 from typing import cast
 
 from monitor.automation.state import closed_by_source
@@ -25,7 +25,7 @@ from monitor.core.records import (
     SwitchState,
     SwitchValue,
 )
-from monitor.core.score_ranges import merged
+from monitor.core.score_ranges import Ranges, merged
 
 Key = tuple[str, str | None]
 WHOLE_HISTORY: Key = (EVERY_SOURCE, None)
@@ -75,10 +75,26 @@ def _closed_spans(steps: Iterable[SwitchEvent]) -> list[tuple[datetime, datetime
 
 
 def time_on(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: datetime, end: datetime) -> float:
-    """The share of ``start <= t < end``, 0 to 1, in which automation was on for a label."""
-    if end <= start:
-        return 0.0
-    return sum((until - since for since, until in _on(events, key, start, end)), timedelta()) / (end - start)
+    """The share of ``start <= t < end``, 0 to 1, in which automation was on for a label, for some scores at least."""
+    return sum(times_on(events, key, start, end).values())
+
+
+def times_on(
+    events: Mapping[Key, Sequence[SwitchEvent]], key: Key, start: datetime, end: datetime
+) -> dict[Ranges, float]:
+    """The shares of ``start <= t < end`` in which automation was on for a label, by the scores that were blocked then.
+
+    The source's own switch may block scores too. Segments that were off are not looked at.
+    """
+    steps = [events.get(each, ()) for each in dict.fromkeys((key, (key[0], None)))]
+    found: dict[Ranges, float] = {}
+    for since, until in _on(events, key, start, end):
+        changes = sorted({step.at for of_switch in steps for step in of_switch if since < step.at < until})
+        for low, high in pairwise([since, *changes, until]):
+            newest = (next((step for step in reversed(of) if step.at <= low), None) for of in steps)
+            blocked = merged(part for step in newest if step is not None for part in step.blocked)
+            found[blocked] = found.get(blocked, 0.0) + (high - low) / (end - start)
+    return found
 
 
 def off_since(events: Mapping[Key, Sequence[SwitchEvent]], key: Key, now: datetime) -> datetime | None:

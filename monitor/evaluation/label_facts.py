@@ -26,7 +26,8 @@ class LabelFacts:
     ``waits`` those that wait for truths, so that their newest outcome is of an earlier window;
     ``past`` the earlier diagnoses, oldest first; ``windows`` those of a year and the judged one, oldest first;
     ``levels`` the values of other metrics by (metric, where), oldest first; ``counts`` those of the newest windows by
-    name, newest first; ``time_on`` the share of a window, by label and name, in which automation was on (none: never).
+    name, newest first; ``time_on`` the share of a window, by label and name, in which automation was on (none: never),
+    without the time in which some scores were blocked: ``limited`` has that, with the promise of the rows that acted.
     ``renamed_to`` is the label that appeared when this one vanished and is like it. The truth of ``unchecked`` items
     that acted alone is not known; ``unchecked_before``: of none was it known in the window before.
     """
@@ -43,15 +44,17 @@ class LabelFacts:
     levels: Mapping[tuple[str, Where], Sequence[Level]] = field(default_factory=dict)
     counts: Mapping[str, Counts] = field(default_factory=dict)
     time_on: Mapping[tuple[str | None, str], float] = field(default_factory=dict)
+    limited: Mapping[tuple[str | None, str], Sequence[tuple[Promise, float]]] = field(default_factory=dict)
     annotations: Sequence[Annotation] = ()
     renamed_to: str = ""
     unchecked: int = 0
     unchecked_before: bool = False
 
-    def acted(self, schedule: Schedule) -> list[tuple[Window, Promise, float]]:
-        """What the rows that act promised and kept in each window, oldest first, with the share of time it was on.
+    def acted(self, schedule: Schedule) -> list[tuple[Window, Promise, list[tuple[Promise, float]]]]:
+        """What the rows that act promised and kept in each window, oldest first.
 
-        Of a source as a whole, those of each of its labels: their switches differ.
+        With each what those promised that did act, and for which share of its time. Of a source as a whole, those of
+        each of its labels: their switches differ.
         """
         windows = self.windows.get(schedule, ())
         labels: list[str | None] = [self.label]
@@ -62,11 +65,10 @@ class LabelFacts:
         for label in labels:
             kept = [(each.window, each.labels.get(label, {})) for each in windows]
             where: Where = next((where for where in ACTS if any(where in promises for _, promises in kept)), "all")
-            found += [
-                (window, promises[where], self.time_on.get((label, window.name), 0.0))
-                for window, promises in kept
-                if where in promises
-            ]
+            for window, promises in kept:
+                if where in promises:
+                    key, promise = (label, window.name), promises[where]
+                    found.append((window, promise, [(promise, self.time_on.get(key, 0.0)), *self.limited.get(key, ())]))
         return found
 
     def last_rows(self) -> tuple[str, int | None]:

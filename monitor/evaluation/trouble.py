@@ -65,7 +65,7 @@ def with_trouble(found: Diagnosis, problem: LabelProblem, lead: Verdict, facts: 
     first = min(first, max((nominal(window) for window, _, _ in parts), default=first))  # a day of the newest week
     before = [p for window, p, _ in parts if nominal(window) < first and p.effective > 0][-BEFORE:]
     cost = cost_of(
-        [(promise, share) for window, promise, share in parts if nominal(window) >= first], facts.evaluation.confidence
+        [each for window, _, acted in parts if nominal(window) >= first for each in acted], facts.evaluation.confidence
     )
     usual = pooled_promise(before).kept if before else cost.claimed if cost else 0.0
     behind = {each.window.name for each in windows if nominal(each.window) >= first}

@@ -8,16 +8,19 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache, cached_property
 
-from monitor.automation.as_of import Key, by_switch, time_on
+import numpy as np
+
+from monitor.automation.as_of import Key, by_switch, time_on, times_on
 from monitor.automation.renaming import RENAMES
 from monitor.config.counting import settings_of
 from monitor.config.rule_sources import acting_rules
 from monitor.context import Monitor
 from monitor.core import windows
-from monitor.core.counts import Counts
+from monitor.core.counts import CELLS, Counts
 from monitor.core.diagnoses import AutomationState, Diagnosis, NotTold
-from monitor.core.promises import PastWindow, of_the_same_evidence
-from monitor.core.records import TRUTHS_SCARCE, Reason, Schedule, SwitchEvent, SwitchState, Verdict, Where
+from monitor.core.promises import PastWindow, Promise, of_the_same_evidence, promise_of
+from monitor.core.records import TRUTHS_SCARCE, Reason, Schedule, SwitchEvent, SwitchState, Verdict, Where, Window
+from monitor.core.score_ranges import Ranges
 from monitor.evaluation.data import WindowCounts
 from monitor.evaluation.diagnosis import NEWEST, diagnose, with_labels
 from monitor.evaluation.evaluate import Evaluated
@@ -77,6 +80,7 @@ class _SourceFacts:
 
     def __post_init__(self) -> None:
         self.windows, self._counted = cache(self._windows), cache(self._counts_of)
+        self.counts_in = cache(self._counts_in)
 
     def of(self, label: Label) -> LabelFacts:
         """The facts of one label."""
@@ -86,13 +90,14 @@ class _SourceFacts:
         if any(v.reason is Reason.NO_ROWS for v in verdicts):
             schedules.add("weekly")
         known = {schedule: self.windows(schedule) for schedule in schedules}
+        on, limited = self._time_on(label, known) if breaches else ({}, {})
         unchecked = self._unchecked(label) if "weekly" in known else 0
         return LabelFacts(
             source, label, self.evaluated.window, config.evaluation, verdicts,
             frozenset(rule.id for rule in acting_rules(config, source, label)), self.waits, self.past.get(label, ()),
             known,
             self._levels(label, breaches), self._counts(label, schedules) if breaches else {},
-            self._time_on(label, known) if breaches else {},
+            on, limited,
             self.monitor.store.annotations(source, label) if breaches else (),
             "" if label is None or "weekly" not in known or breaches else self._renamed_to(label, known["weekly"]),
             unchecked, unchecked > 0 and label in self._unchecked_before,
@@ -219,29 +224,51 @@ class _SourceFacts:
         }
 
     def _counts_of(self, schedule: Schedule) -> list[tuple[str, Mapping[Label, Counts]]]:
-        found: list[tuple[str, Mapping[Label, Counts]]] = []
-        for past in reversed(self.windows(schedule)[-COUNTED:]):
-            if past.window == self.current.window:
-                found.append((past.window.name, self.current.labels))
-                continue
-            reading = self.monitor.store.load_reading(schedule, past.window.start, self.evaluated.source)
-            found += [] if reading is None else [(past.window.name, reading.labels)]
-        return found
+        newest = (past.window for past in reversed(self.windows(schedule)[-COUNTED:]))
+        return [(window.name, labels) for window in newest if (labels := self.counts_in(window))]
 
-    def _time_on(self, label: Label, known: Mapping[Schedule, Sequence[PastWindow]]) -> dict[tuple[Label, str], float]:
-        """The share of each window in which automation was on; of a source as a whole, for each of its labels."""
-        found: dict[tuple[Label, str], float] = {}
+    def _counts_in(self, window: Window) -> Mapping[Label, Counts]:
+        if window == self.current.window:
+            return self.current.labels
+        reading = self.monitor.store.load_reading(window.schedule, window.start, self.evaluated.source)
+        return {} if reading is None else reading.labels
+
+    def _time_on(
+        self, label: Label, known: Mapping[Schedule, Sequence[PastWindow]]
+    ) -> tuple[dict[tuple[Label, str], float], dict[tuple[Label, str], list[tuple[Promise, float]]]]:
+        """The share of each window in which automation was on; of a source as a whole, for each of its labels.
+
+        Of the time in which some scores were blocked, with the promise of the rows that acted then. Where the counts
+        of a window are not kept any more, all of its rows count.
+        """
+        on: dict[tuple[Label, str], float] = {}
+        limited: dict[tuple[Label, str], list[tuple[Promise, float]]] = {}
         for past in (past for of in known.values() for past in of[-LONGEST // 2 :]):
             for name in past.labels if label is None else [label]:
-                if name is not None:
-                    on = time_on(self._events, (self.evaluated.source, name), past.window.start, past.window.end)
-                    found[name, past.window.name] = on
-        return found
+                if name is None:
+                    continue
+                key, window = (name, past.window.name), past.window
+                shares = times_on(self._events, (self.evaluated.source, name), window.start, window.end)
+                on[key] = shares.pop((), 0.0)
+                for blocked, share in shares.items():
+                    counts = self.counts_in(window).get(name)
+                    if counts is None:
+                        on[key] += share
+                    elif (promise := _promise_beside(counts, blocked)) is not None:
+                        limited.setdefault(key, []).append((promise, share))
+        return on, limited
 
     @cached_property
     def _events(self) -> Mapping[Key, Sequence[SwitchEvent]]:
         store = self.monitor.store
         return by_switch([*store.switch_events(self.evaluated.source), *store.gate_events()])
+
+
+def _promise_beside(counts: Counts, blocked: Ranges) -> Promise | None:
+    """The promise of the rows that act while these scores are blocked; None if none does."""
+    acts = counts.where("automated")
+    is_blocked = np.any([(low <= acts.cell / CELLS) & (acts.cell / CELLS <= high) for low, high in blocked], axis=0)
+    return promise_of(acts.take(~is_blocked))
 
 
 def automation_of(monitor: Monitor, diagnoses: Sequence[Diagnosis]) -> tuple[AutomationState, ...]:

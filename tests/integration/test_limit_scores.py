@@ -133,6 +133,22 @@ def test_a_replay_says_what_would_have_gone_on(limited: World) -> None:
     assert json.loads(limited.calmon(*words, "--label", "steady", "--json").stdout)["kept"] == []
 
 
+def test_rows_of_blocked_scores_are_not_said_to_have_acted(tmp_path: Path) -> None:
+    world = world_with(tmp_path, {0.9: 0.35})
+    for number in range(6, FROM + 2):
+        judge(world, number)
+    with world.opened() as monitor:
+        zone = monitor.config.zone
+        told = next(d for d in monitor.store.diagnoses(week(WEEKS[FROM + 1], zone), "tickets") if d.label == "slipping")
+    frame = rows(per_week=PER_WEEK)
+    frame = frame[(frame["label"] == "slipping") & (frame["score"] >= 0.8)]
+    first, second = (frame[frame["item"].str.startswith(WEEKS[at])] for at in (FROM, FROM + 1))
+    before = 6.5 / 168  # of the second week, until the run that limited it
+    expected = len(first) + before * len(second) + (1 - before) * (second["score"] == 0.98).sum()
+    assert told.cost is not None
+    assert told.cost.items == pytest.approx(expected, rel=1e-9)
+
+
 def test_it_comes_back_after_good_weeks_and_not_before(tmp_path: Path) -> None:
     world, seen = world_with(tmp_path, {0.9: 0.35}), []
     for number in range(6, 12):

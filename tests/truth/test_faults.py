@@ -135,7 +135,7 @@ def automation_of_one_label_for_many(_: Any) -> Any:
 
 
 def harm_while_automation_was_off(_: Any) -> Any:
-    return lambda *_: 1.0
+    return lambda *_: {(): 1.0}
 
 
 def harm_that_did_happen(real: Any) -> Any:
@@ -250,7 +250,7 @@ FAULTS = [
     Fault(messages_that_show_an_old_switch, compose, "show_switches", ("message as it stands",), 4),
     Fault(enabled_by_nobody, switch, "_on", ("on by whom, until when and why",), 5),
     Fault(automation_of_one_label_for_many, label, "story_of_many", ("automation in a message of many labels",), 4),
-    Fault(harm_while_automation_was_off, diagnose, "time_on", ("cost",)),
+    Fault(harm_while_automation_was_off, diagnose, "times_on", ("cost",)),
     Fault(harm_that_did_happen, label, "facts_of", ("harm while automation was off",), 5),
     Fault(numbers_the_other_way_round, label, "facts_of", ("facts",)),
     Fault(causes_that_are_none, label, "cause_words", ("cause in words",)),

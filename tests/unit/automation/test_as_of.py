@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.automation.as_of import by_switch, identity_as_of, off_since, switch_as_of, time_on
+from monitor.automation.as_of import by_switch, identity_as_of, off_since, switch_as_of, time_on, times_on
 from monitor.automation.state import Allowed, effective
 from monitor.automation.switch import Evidence, after_run, operator_change
 from monitor.config.model import AutomationConfig, ReEnableAfter
@@ -77,6 +77,13 @@ def test_the_time_on_is_cut_with_the_window():
     assert on_for(ON, OFF, start=START + 3 * DAY) == 0.0
     assert on_for() == 0.0
     assert on_for(ON, end=START) == 0.0
+
+
+def test_the_time_on_is_told_apart_by_the_scores_that_were_blocked():
+    blocks = event(START + 2 * DAY, "blocked", "on", START + 9 * DAY, blocked=((0.8, 0.9),))
+    more = event(START + 4 * DAY, "blocked", "on", START + 9 * DAY, blocked=((0.7, 0.8),), label=None)
+    found = times_on(by_switch([ON, blocks, more, replace(OFF, at=START + 6 * DAY)]), KEY, START, START + 7 * DAY)
+    assert found == pytest.approx({(): 2 / 7, ((0.8, 0.9),): 2 / 7, ((0.7, 0.9),): 2 / 7})
 
 
 def test_the_source_s_own_switch_forbids_its_labels():
