@@ -73,7 +73,7 @@ $(VENV)/.engines: $(VENV)/.installed
 # Of other packages: sockets that py4j leaves open, and what fakesnow asks of DuckDB.
 QUIET := -W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning -W "ignore:Arrow output:UserWarning"
 READING := $(addprefix tests/integration/test_,warehouse_reading.py reading_plan.py)
-WAREHOUSE := $(READING) $(addprefix tests/integration/test_,warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
+WAREHOUSE := $(addprefix tests/integration/test_,warehouse_kinds.py warehouse_shapes.py survey.py examples.py delays.py)
 LOADED := $(addprefix tests/integration/test_,warehouse_relations.py warehouse_binary.py examined.py unresolved.py \
   date_forms.py pruning.py labels_as_numbers.py single_precision.py odd_files.py) tests/properties/test_odd_data.py
 
@@ -87,8 +87,8 @@ test-engines: $(VENV)/.engines ## the same rows in SQLite, PostgreSQL, and what 
 	@command -v java >/dev/null || { echo "Spark wants java: apt-get install default-jre-headless"; exit 1; }
 	TEST_ENGINES=duckdb,sqlite,postgresql $(READ_ALIKE) $(LOADED)
 	TEST_ENGINES=duckdb,sqlite,postgresql,clickhouse $(READ_ALIKE) $(WAREHOUSE)
+	TEST_ENGINES=duckdb,sqlite,postgresql,clickhouse,snowflake $(READ_ALIKE) $(QUIET) $(READING)
 	$(BIN)/python -m pytest tests/system/test_first_day.py -k clickhouse
-	TEST_ENGINES=duckdb,snowflake $(READ_ALIKE) $(QUIET) $(READING)
 	$(BRIEF_JAVA) $(BIN)/python -m pytest -n 2 --dist loadfile $(QUIET) tests/engines
 
 # As a person installs it: without constraints, so with the newest versions that the bounds allow.
