@@ -318,6 +318,33 @@ def test_a_window_that_was_never_run_has_no_estimates_though_it_is_read_again(wo
         assert {each.window.name for each in monitor.store.estimates()} == {WEEKS[10]}
 
 
+def test_what_was_found_in_a_window_stays_where_it_cannot_be_read_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the trouble that it found would be gone: nobody would be needed, and its message would say so."""
+    with worlds.acted_world(tmp_path).opened(lambda: worlds.judged_at(11)) as monitor:
+        newest = window(monitor, WEEKS[11])
+
+        def stored() -> Any:
+            told = [(each.id, each.state, each.version) for each in monitor.store.unresolved_incidents(of_monitor=False)]
+            return monitor.store.diagnoses(newest), monitor.store.switches(), told
+
+        before = stored()
+        assert any(each.is_trouble for each in before[0])
+
+        def broken(*_: Any, **__: Any) -> Any:
+            raise WarehouseFailed("the warehouse went away")
+
+        monkeypatch.setattr(type(monitor.warehouse), "read", broken)
+        for _ in range(2):
+            again = run_window(monitor, newest)
+            assert {v["reason"] for v in again.document["verdicts"]} == {"warehouse_failed"}
+            assert stored() == before
+        assert "tickets could not be read" in " ".join(
+            each.text for each in findings(observed(monitor.store, monitor.config, monitor.clock()), monitor.clock())
+        )
+
+
 SLOW = """\
   mail:
     relation: SELECT * FROM tickets WHERE sleep_ms(1000) IS NOT NULL
