@@ -69,8 +69,12 @@ def hashed(*parts: str) -> str:
 
 
 def link(url: str, text: str) -> str:
-    """A link that shows ``text``."""
-    return f"<{escape(quote(url, safe=':/?&=#%~+,;@!$()*[]'))}|{escape(text)}>"
+    """A link that shows ``text``. In an address nothing is a mark, so it stays as it is.
+
+    >>> link("https://calmon.example.org/label/mail/_a_%20b", "_a_ b")
+    '<https://calmon.example.org/label/mail/_a_%20b|＿a＿ b>'
+    """
+    return f"<{with_code(quote(url, safe=':/?&=#%~+,;@!$()*[]'))}|{escape(text)}>"
 
 
 def plain(text: str) -> str:
