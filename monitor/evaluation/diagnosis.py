@@ -137,7 +137,9 @@ def _not_told(found: Diagnosis, verdicts: Sequence[Verdict], facts: LabelFacts) 
         notes = replace(found.notes, last_rows=last, usual_rows=usual, renamed_to=facts.renamed_to)
     if reason is NotTold.NO_TRUTH_WHERE_IT_ACTS and facts.unchecked_before:
         notes = replace(found.notes, unchecked=facts.unchecked)
-    advice = NextStep("pin_again") if reason is NotTold.NO_BASELINE else None  # of all else waiting is all
+    lacks = any(v.reason is not Reason.IN_BASELINE and _reason_of(v, facts) is NotTold.NO_BASELINE for v in verdicts)
+    # of all else, and in the weeks of the baseline itself, waiting is all
+    advice = NextStep("pin_again") if reason is NotTold.NO_BASELINE and lacks else None
     if reason in (NotTold.SOURCE_NOT_READ, NotTold.REJECTED_ROWS, NotTold.NO_ROWS):
         advice = NextStep("repair_data")
     told = replace(found, reason=reason, notes=notes, advice=advice)

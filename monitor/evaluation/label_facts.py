@@ -72,10 +72,13 @@ class LabelFacts:
         return found
 
     def last_rows(self) -> tuple[str, int | None]:
-        """The newest weekly window in which the label had rows ("": none), and how many it usually has."""
-        windows = self.windows.get("weekly", ())
-        rows = [(w.window.name, of["all"].rows) for w in windows if (of := w.labels.get(self.label))]
-        return (rows[-1][0], round(median(count for _, count in rows))) if rows else ("", None)
+        """The newest window in which the label had rows ("": none), and how many it usually has: of a day, a day."""
+        for schedule in dict.fromkeys((self.window.schedule, "weekly")):
+            windows = self.windows.get(schedule, ())
+            rows = [(w.window.name, of["all"].rows) for w in windows if (of := w.labels.get(self.label))]
+            if rows:
+                return rows[-1][0], round(median(count for _, count in rows))
+        return "", None
 
 
 # --- a label whose rows stopped when those of another began: perhaps it has only another name

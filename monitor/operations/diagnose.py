@@ -88,7 +88,7 @@ class _SourceFacts:
         breaches = [v for v in verdicts if v.outcome == "breach" and v.severity != "info"]
         schedules = {v.window.schedule for v in breaches}
         if any(v.reason is Reason.NO_ROWS for v in verdicts):
-            schedules.add("weekly")
+            schedules |= {"weekly", self.evaluated.window.schedule}
         known = {schedule: self.windows(schedule) for schedule in schedules}
         on, limited = self._time_on(label, known) if breaches else ({}, {})
         unchecked = self._unchecked(label) if "weekly" in known else 0

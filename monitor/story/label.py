@@ -47,7 +47,7 @@ NOT_TOLD = {
     NotTold.NO_ROWS: "{it_has} no rows",
     NotTold.NO_TRUTH_WHERE_IT_ACTS: "no item that acted alone has a truth",
     NotTold.NOT_MATURE: "{its} truths are still coming in",
-    NotTold.NO_BASELINE: "there is no baseline to compare with",
+    NotTold.NO_BASELINE: "there is no baseline that {it} can be compared with",
     NotTold.TOO_FEW_ROWS: "{it_has} too few rows",
 }
 _STEPS = {
@@ -301,7 +301,9 @@ def doubt_of(diagnosis: Diagnosis) -> str:
     """Why nothing can be told of the newest window."""
     if diagnosis.reason is None:
         return ""
-    notes, why = diagnosis.notes, NOT_TOLD[diagnosis.reason].format(its="its", it_has="it has")
+    notes, why = diagnosis.notes, NOT_TOLD[diagnosis.reason].format(it="it", its="its", it_has="it has")
+    if diagnosis.reason is NotTold.NO_BASELINE and diagnosis.advice is None:
+        return f"{diagnosis.window.name} is in the weeks of its own baseline"
     if diagnosis.reason is NotTold.NO_ROWS and notes.last_rows:
         usual = f", usually about {count_of(notes.usual_rows, 'row')}" if notes.usual_rows else ""
         renamed = f"; {_name(notes.renamed_to)} appeared then and is like it" if notes.renamed_to else ""

@@ -44,7 +44,7 @@ def doubts(stories: Iterable[LabelStory]) -> list[str]:
             continue
         names = labels_words(tuple(story.label or "" for story in labels))
         together = f"{count_of(len(labels), 'label')} of {clean(source)} cannot be judged"
-        why = NOT_TOLD[reason].format(its="their", it_has="they have")
+        why = NOT_TOLD[reason].format(it="they", its="their", it_has="they have")
         lines += [story.sentence for story in group if story.label is None]
         lines.append(f"{together}: {why} in {labels[0].window} ({names})")
     return lines

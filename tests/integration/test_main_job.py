@@ -23,7 +23,7 @@ from monitor.alerting.health.look import observed
 from monitor.config.model import SourceConfig
 from monitor.context import Monitor
 from monitor.core.records import Reason, Window
-from monitor.core.windows import week
+from monitor.core.windows import day, week
 from monitor.operations.pin_baseline import pin
 from monitor.report.collect import collect_report
 from monitor.run import Run, act, begin, judge, read, run_window
@@ -343,6 +343,20 @@ def test_what_was_found_in_a_window_stays_where_it_cannot_be_read_once_more(
         assert "tickets could not be read" in " ".join(
             each.text for each in findings(observed(monitor.store, monitor.config, monitor.clock()), monitor.clock())
         )
+
+
+def test_a_label_without_rows_of_a_day_says_the_last_day_that_had_some(tmp_path: Path) -> None:
+    frame = worlds.rows()
+    gone = (frame["label"] == "steady") & (frame["resolved_at"] >= pd.Timestamp("2026-07-22", tz="UTC"))
+    daily = "  - {id: daily-level, metric: accuracy, condition: below, threshold: 0.1, schedule: daily}\n"
+    world = make_world(tmp_path, config=worlds.CONFIG.replace("rules:\n", "rules:\n" + daily))
+    worlds.write_duckdb(tmp_path / "warehouse.duckdb", frame[~gone])
+    with world.opened() as monitor:
+        for name in ("2026-07-20", "2026-07-21", "2026-07-22"):
+            done = run_window(monitor, day(name, monitor.config.zone))
+    (told,) = [each for each in done.diagnoses if each.label == "steady"]
+    assert told.notes.last_rows == "2026-07-21"
+    assert 0 < (told.notes.usual_rows or 0) < worlds.ROWS / 5
 
 
 SLOW = """\

@@ -85,9 +85,10 @@ def _why_not(checker: Checker, rows: Rows, newest: Row, verdicts: list[Row]) -> 
         "reason", newest["reason"] == next(n for n, said in SILENT if said & reasons), newest["reason"], reasons
     )
     if newest["reason"] == "no_rows" and rows.is_unchanged(newest):
-        weeks = rows.counted(newest["source"], newest["label"], "weekly", newest["window_end"])
-        with_rows = [row for row in weeks if row["rows"]]
-        last = max((row["window_start"] for row in with_rows), default=None)
+        last = None
+        for schedule in (newest["schedule"], "weekly"):  # of a day the last day, where days are counted
+            windows = rows.counted(newest["source"], newest["label"], schedule, newest["window_end"])
+            last = last or max((row["window_start"] for row in windows if row["rows"]), default=None)
         told = newest["detail"]["notes"]["last_rows"]
         checker.equal("last rows", start_of(told) if told else None, last)
 

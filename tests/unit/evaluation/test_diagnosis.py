@@ -13,7 +13,7 @@ import pytest
 
 from monitor.config.model import EvaluationConfig
 from monitor.core.counts import counts_from_rows
-from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NotTold
+from monitor.core.diagnoses import Diagnosis, DiagnosisState, LabelProblem, LikelyCause, NextStep, NotTold
 from monitor.core.promises import PastWindow, Promise, Segment, pooled_promise
 from monitor.core.records import SCORE_BAND, Annotation, Reason, Subject, Verdict
 from monitor.core.rejection_records import Rejection, RejectionCause, Rejections, Why
@@ -23,7 +23,7 @@ from monitor.evaluation.label_facts import LabelFacts
 from monitor.evaluation.shift.onset import Level
 from monitor.evaluation.trouble import higher_score
 from monitor.report.run_document import label_row
-from monitor.story.label import cause_words
+from monitor.story.label import cause_words, doubt_of
 from tests.fakes import judged
 
 UTC = ZoneInfo("UTC")
@@ -130,6 +130,24 @@ def test_a_verdict_of_long_ago_says_nothing_of_the_present():
 )  # fmt: skip
 def test_why_nothing_can_be_told(reason: Reason, told: NotTold):
     assert diagnose(facts(not_judged(reason))).reason is told
+
+
+def test_a_window_of_the_baseline_itself_asks_for_no_other_baseline():
+    inside = diagnose(facts(not_judged(Reason.IN_BASELINE)))
+    assert (inside.reason, inside.advice) == (NotTold.NO_BASELINE, None)
+    assert doubt_of(inside) == "2026-W33 is in the weeks of its own baseline"
+    lacking = diagnose(facts(not_judged(Reason.NO_BASELINE), not_judged(Reason.IN_BASELINE, rule="other")))
+    assert (lacking.reason, lacking.advice) == (NotTold.NO_BASELINE, NextStep("pin_again"))
+    assert doubt_of(lacking) == "there is no baseline that it can be compared with in 2026-W33"
+
+
+def test_a_day_without_rows_says_the_last_day_with_some():
+    today, (yesterday, before) = day("2026-08-16", UTC), (day(f"2026-08-{n}", UTC) for n in (15, 14))
+    days = [replace(world(EVERYWHERE)[-1], window=each) for each in (before, yesterday)]
+    empty = replace(facts(not_judged(Reason.NO_ROWS, n=0, window=today)), window=today)
+    told = diagnose(replace(empty, windows={"weekly": world(EVERYWHERE)[:-1], "daily": days}))
+    assert (told.notes.last_rows, told.notes.usual_rows) == ("2026-08-15", ROWS)
+    assert diagnose(replace(empty, windows={"weekly": world(EVERYWHERE)[:-1]})).notes.last_rows == "2026-W32"
 
 
 def test_a_label_without_rows_says_when_it_had_some_last_and_how_many_it_had():
