@@ -9,12 +9,13 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from monitor.automation.as_of import Key, by_switch, identity_as_of, off_since, switch_as_of
+from monitor.automation.state import is_blocked
 from monitor.automation.staying_off import stays_off
 from monitor.config.model import Config
 from monitor.context import Monitor, known_now
 from monitor.core.diagnoses import Diagnosis, DiagnosisState
 from monitor.core.episodes import NOT_SEEN, episodes
-from monitor.core.records import Incident, SwitchEvent, SwitchState, Verdict, Window
+from monitor.core.records import Incident, KeptScores, SwitchEvent, SwitchState, Verdict, Window
 from monitor.history.errors import HistoryError
 from monitor.history.store import Store
 from monitor.story.label import LabelStory, label_story, story_of_many
@@ -185,7 +186,13 @@ class Teller:
             of_each = self._once("switches", make=lambda: {(s.source, s.label): s for s in self.store.switches()})
             return of_each.get((source, label), SwitchState(source, label))
         events = self._events(source, label).get((source, label), ())
-        return switch_as_of(events, self.now, source=source, label=label)
+        return self._with_kept(switch_as_of(events, self.now, source=source, label=label))
+
+    def _with_kept(self, state: SwitchState) -> SwitchState:
+        """A past state with what was shown of the scores that were left: only the verdict that blocked others has it."""
+        by_id = self.store.verdicts_by_id([state.verdict]) if state.blocked and state.verdict else {}
+        limits = [KeptScores(**limit) for verdict in by_id.values() if (limit := verdict.detail.get("limit"))]
+        return replace(state, kept=next((kept for kept in limits if not is_blocked(kept.score, state.blocked)), None))
 
     def _events(self, source: str, label: str | None) -> dict[Key, list[SwitchEvent]]:
         """The events of a label's switch, of its source's and of all gates."""

@@ -16,6 +16,7 @@ from monitor.core.windows import week
 from monitor.operations.change_switch import change_switch
 from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
+from monitor.story.gather import Teller
 from monitor.story.switch import switch_story
 from tests.fakes.world import BASELINE, CONFIG, SEED, WEEKS, World, make_world, rows, write_duckdb
 
@@ -96,6 +97,16 @@ def test_people_are_told_what_goes_on(limited: World) -> None:
     assert "slipping must not act alone below 0.98" in payloads
     explained = limited.calmon("explain", verdict.id).stdout
     assert "automation only from score 0.98" in " ".join(explained.split())
+
+
+def test_a_past_week_is_told_with_what_went_on_then(limited: World) -> None:
+    with limited.opened() as monitor:
+        past = week(WEEKS[FROM], monitor.config.zone)
+        teller = Teller.of_run(monitor.store, monitor.config, past, due(WEEKS[FROM + 3]))
+        (story,) = [each for each in teller.of_window(monitor.store.diagnoses(past)) if each.label == "slipping"]
+    assert story.headline == "slipping must not act alone below 0.98"
+    assert story.switch is not None
+    assert story.switch.words.startswith("Automation is on only from score 0.98 (49% of its items go on, 98% right, ")
 
 
 def test_the_advice_names_the_same_score(limited: World) -> None:
