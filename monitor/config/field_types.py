@@ -96,7 +96,8 @@ def _known_zone(name: str) -> str:
     zones = sorted(zone for zone in available_timezones() if not _OF_THE_MACHINE.match(zone))
     word = name.partition("/")[2] if of_machine else name
     same = (zone for zone in zones if word.lower() in (zone.lower(), zone.split("/")[-1].lower()))
-    near = min(same, key=len, default=closest(word, zones)) or "a name such as UTC or Europe/Berlin"
+    places = (zone for zone in zones if "/" in zone)  # of three letters another zone is nearly the same word
+    near = min(same, key=len, default=closest(word, places)) or "a name such as UTC or Europe/Berlin"
     raise refused("CAL008", "unknown time zone {written!r}", "{key}: {near}", near=near)
 
 

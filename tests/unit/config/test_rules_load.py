@@ -351,6 +351,8 @@ def test_problems_survive_being_sent_between_processes() -> None:
         ("Factory", "a name such as UTC or Europe/Berlin"),
         ("right/Europe/Berlin", "Europe/Berlin"),
         ("europe/berlin", "Europe/Berlin"),
+        ("Europe/Berln", "Europe/Berlin"),
+        ("CEST", "a name such as UTC or Europe/Berlin"),
     ],
 )
 def test_a_zone_that_is_the_machine_s_or_counts_leap_seconds_is_none(name: str, remedy: str) -> None:
