@@ -189,7 +189,7 @@ class Teller:
         return self._with_kept(switch_as_of(events, self.now, source=source, label=label))
 
     def _with_kept(self, state: SwitchState) -> SwitchState:
-        """A past state with what was shown of the scores that were left: only the verdict that blocked others has it."""
+        """A past state with what was shown of the scores that were left: the verdict that blocked others has it."""
         by_id = self.store.verdicts_by_id([state.verdict]) if state.blocked and state.verdict else {}
         limits = [KeptScores(**limit) for verdict in by_id.values() if (limit := verdict.detail.get("limit"))]
         return replace(state, kept=next((kept for kept in limits if not is_blocked(kept.score, state.blocked)), None))

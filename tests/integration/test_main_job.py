@@ -326,7 +326,9 @@ def test_what_was_found_in_a_window_stays_where_it_cannot_be_read_once_more(
         newest = window(monitor, WEEKS[11])
 
         def stored() -> Any:
-            told = [(each.id, each.state, each.version) for each in monitor.store.unresolved_incidents(of_monitor=False)]
+            told = [
+                (each.id, each.state, each.version) for each in monitor.store.unresolved_incidents(of_monitor=False)
+            ]
             return monitor.store.diagnoses(newest), monitor.store.switches(), told
 
         before = stored()
