@@ -192,9 +192,11 @@ def headline_of(
     diagnosis: Diagnosis, name: str, incident: Incident | None = None, switch: SwitchStory | None = None
 ) -> str:
     """What is the matter, in a few words."""
-    if incident is not None and incident.kind in _OF_KIND and incident.is_open:
+    if incident is not None and incident.kind in _OF_KIND and (incident.is_open or incident.labels):
         many, source = count_of(len(incident.labels), "label"), clean(incident.source)
-        return _OF_KIND[incident.kind].format(name=name, many=many, source=source)
+        over = not incident.is_open and diagnosis.state is DiagnosisState.FINE
+        words = "fine again: {many} of {source}" if over else _OF_KIND[incident.kind]
+        return words.format(name=name, many=many, source=source)
     if labels := diagnosis.notes.explained_by:
         return f"{name}: what is wrong is in {labels_words(labels)}; of the rest nothing is confirmed"
     if diagnosis.state is DiagnosisState.UNSAFE:

@@ -30,7 +30,7 @@ from monitor.core.diagnoses import (
 )
 from monitor.core.records import BURST, Incident, IncidentReason, Severity, SwitchState, Window
 from monitor.incidents.life import IncidentDecision
-from monitor.story.label import LabelStory, label_story
+from monitor.story.label import LabelStory, label_story, title_of
 from monitor.story.switch import switch_story
 from tests.fakes.reading import as_read
 from tests.fakes.slack_forms import form_problem
@@ -185,6 +185,14 @@ def texts(payload: Payload) -> Iterator[str]:
     for block in payload["blocks"]:
         parts = [block["text"]] if "text" in block else block.get("elements", [])
         yield from (part["text"] for part in parts if part.get("type") == "mrkdwn")
+
+
+def test_the_end_of_an_incident_of_many_labels_is_told_of_all_of_them() -> None:
+    over = replace(STATES["burst"], state="resolved", resolved_by="ana", resolved_at=NOW)
+    fine = story(Diagnosis("tickets", "label number 0", WEEK, DiagnosisState.FINE), about=over)
+    assert title_of(fine, over) == "fine again: 200 labels of tickets"
+    by_hand = story(full("label number 0"), about=over)
+    assert title_of(by_hand, over) == "200 labels of tickets need somebody (resolved)"
 
 
 def everything(word: str) -> list[Payload]:
