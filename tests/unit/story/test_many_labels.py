@@ -30,6 +30,7 @@ def story(label: str, *, on: bool) -> LabelStory:
 def test_numbers_of_many_labels_name_the_label_that_they_are_of_and_automation_is_counted():
     told = story_of_many([story("queue-a", on=False), story("queue-b", on=True), story("queue-c", on=False)])
     assert told.facts.startswith("queue-b is 65% right"), "the one that still acts is the worst"
+    assert told.cost == "queue-b: about 55 more would have been wrong than the scores claimed (40 to 70)"
     assert told.switch.words == "Automation is off for 2 of 3 labels"
     assert told.do_now == "turn automation off"
 
