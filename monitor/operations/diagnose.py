@@ -122,10 +122,11 @@ class _SourceFacts:
         )
 
     def _renamed_to(self, label: str, windows: Sequence[PastWindow]) -> str:
-        """The label that this one seems to be now; "" if nobody knows, or somebody has said so already."""
+        """The label that this one seems to be now; "" if nobody knows, or somebody has said what one of them is."""
         found = renamed_to(label, windows)
         said = self.monitor.store.switch_events_of(RENAMES) if found else []
-        return "" if (self.evaluated.source, label) in {(each.source, each.label) for each in said} else found
+        named = {each.label for each in said if each.source == self.evaluated.source}
+        return "" if named & {label, found} else found
 
     # --- verdicts and diagnoses
 

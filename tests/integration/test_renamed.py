@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from monitor.context import Monitor
@@ -19,7 +20,7 @@ from monitor.operations.pin_baseline import pin
 from monitor.run import run_window
 from tests.fakes import forked
 from tests.fakes.killed import killed_at
-from tests.fakes.world import BASELINE, WEEKS, World, make_world, pinned_world, rows, write_duckdb
+from tests.fakes.world import BASELINE, CONFIG, WEEKS, World, make_world, pinned_world, rows, write_duckdb
 
 
 def renamed_world(
@@ -71,6 +72,26 @@ def test_the_run_names_the_new_label_and_the_printed_command_hands_the_old_one_o
         (baseline,), (of_old,) = (monitor.store.baselines("tickets", label) for label in ("constant 2", "steady"))
         assert (baseline.counts.rows, baseline.edges) == (of_old.counts.rows, of_old.edges)
     assert "if renamed" not in made.calmon("run", "weekly", "--week", WEEKS[11]).output  # somebody has said so
+
+
+def test_a_new_name_that_is_taken_is_offered_to_no_other_label(tmp_path: Path) -> None:
+    """Else the printed command would be refused: the new name is on."""
+    frame = rows()
+    later = frame["item"].str[:8] >= WEEKS[10]
+    twin = frame[(frame["label"] == "steady") & ~later].assign(label="twin")
+    frame.loc[(frame["label"] == "steady") & later, "label"] = "constant 2"
+    made = pinned_world(tmp_path, config=CONFIG.replace(", initial: on_first_ok", ""))
+    write_duckdb(tmp_path / "warehouse.duckdb", pd.concat([frame, twin]))
+    with evaluated(made, WEEKS[9]) as monitor:
+        for label in ("steady", "twin"):
+            change_switch(monitor, "tickets", label, enable=True, by="ann", reason="ready")
+        gone = week(WEEKS[10], monitor.config.zone)
+        run_window(monitor, gone)
+        found = {each.label: each.notes.renamed_to for each in monitor.store.diagnoses(gone) if each.notes.renamed_to}
+    assert found == {"steady": "constant 2", "twin": "constant 2"}
+    said = made.calmon("label", "rename", "tickets", "steady", "constant 2", "--reason", "new form")
+    assert said.exit_code == 0, said.output
+    assert "if renamed" not in made.calmon("run", "weekly", "--week", WEEKS[10]).output
 
 
 @pytest.fixture
