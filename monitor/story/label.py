@@ -185,8 +185,8 @@ def story_of_many(stories: Sequence[LabelStory]) -> LabelStory:
     off = sum(story.switch is not None and not story.switch.allowed for story in stories)
     words = f"Automation is off for {off} of {count_of(len(stories), 'label')}"
     switch = None if worst.switch is None else replace(worst.switch, words=words, short="")
-    of_one = {field: f"{worst.name}: {text}" for field in ("cost", "next_step") if (text := getattr(worst, field))}
-    return replace(worst, facts=facts, switch=switch, **of_one)
+    cost, step = (f"{worst.name}: {text}" if text else "" for text in (worst.cost, worst.next_step))
+    return replace(worst, facts=facts, switch=switch, cost=cost, next_step=step)
 
 
 def headline_of(
