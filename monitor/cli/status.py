@@ -75,8 +75,12 @@ def _next(opened: Monitor, now: datetime) -> Iterator[str]:
         if not config.rules_for(schedule):
             continue
         window, planned = last_ready(schedule, now, config.zone), due[f"calmon-{schedule}"]
-        runs = opened.store.runs_of(window)
-        missing = [name for name in config.sources if runs.get(name, {}).get("state") != "done"]
+        runs, read = opened.store.runs_of(window), opened.store.judged_windows(window.start)
+        done = {name for name in config.sources if runs.get(name, {}).get("state") == "done"}
+        unread = {name for name in done if opened.store.judged(schedule, window.start, name)} - {
+            source for (of, source), starts in read.items() if of == schedule and window.start in starts
+        }
+        missing = set(config.sources) - done | unread
         option = "--week" if schedule == "weekly" else "--date"
         what = "was judged" if not missing else f"was not judged yet: calmon run {schedule} {option} {window.name}"
         following = next_time(planned["cron"], planned["timezone"], now)

@@ -17,7 +17,7 @@ from monitor.history.readings import StoredReading
 from monitor.service.prometheus import families
 from monitor.story.gather import Teller
 from tests.fakes.alerts_world import CONFIG, Judged, alerts_world
-from tests.fakes.world import World, make_world
+from tests.fakes.world import World, make_world, pinned_world
 
 RULE = "automated-overconfidence"
 
@@ -95,6 +95,14 @@ def test_the_next_run_of_each_schedule_with_rules_is_named_and_a_week_that_was_n
     when = line.partition("next run ")[2]
     at = datetime.strptime(when, "%A %Y-%m-%d %H:%M (UTC)").replace(tzinfo=UTC)
     assert (at.weekday(), at.hour, at.minute) == (0, 6, 30)
+
+
+def test_a_week_whose_source_could_not_be_read_was_not_judged(tmp_path: Path) -> None:
+    made = pinned_world(tmp_path)
+    (tmp_path / "warehouse.duckdb").unlink()
+    assert made.calmon("run", "weekly").exit_code == 1
+    weekly, _ = parts(made.calmon("status"))["Next"]
+    assert " was not judged yet: calmon run weekly --week 20" in weekly
 
 
 def test_before_the_first_run_nothing_is_open(tmp_path: Path) -> None:
