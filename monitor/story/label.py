@@ -306,7 +306,7 @@ def doubt_of(diagnosis: Diagnosis) -> str:
         return ""
     notes, why = diagnosis.notes, NOT_TOLD[diagnosis.reason].format(it="it", its="its", it_has="it has")
     if diagnosis.reason is NotTold.NO_BASELINE and diagnosis.advice is None:
-        return f"{diagnosis.window.name} is in the weeks of its own baseline"
+        return f"{diagnosis.window.name} is part of what its baseline was made from"
     if diagnosis.reason is NotTold.NO_ROWS and notes.last_rows:
         usual = f", usually about {count_of(notes.usual_rows, 'row')}" if notes.usual_rows else ""
         renamed = f"; {_name(notes.renamed_to)} appeared then and is like it" if notes.renamed_to else ""

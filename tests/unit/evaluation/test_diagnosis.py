@@ -135,7 +135,7 @@ def test_why_nothing_can_be_told(reason: Reason, told: NotTold):
 def test_a_window_of_the_baseline_itself_asks_for_no_other_baseline():
     inside = diagnose(facts(not_judged(Reason.IN_BASELINE)))
     assert (inside.reason, inside.advice) == (NotTold.NO_BASELINE, None)
-    assert doubt_of(inside) == "2026-W33 is in the weeks of its own baseline"
+    assert doubt_of(inside) == "2026-W33 is part of what its baseline was made from"
     lacking = diagnose(facts(not_judged(Reason.NO_BASELINE), not_judged(Reason.IN_BASELINE, rule="other")))
     assert (lacking.reason, lacking.advice) == (NotTold.NO_BASELINE, NextStep("pin_again"))
     assert doubt_of(lacking) == "there is no baseline that it can be compared with in 2026-W33"
