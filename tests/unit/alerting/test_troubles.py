@@ -91,11 +91,6 @@ def test_one_that_keeps_coming_back_ends_after_six_quiet_hours():
     assert incident(held, NOON + 2 * HOUR, issue(R.RUN_MISSING)).quiet_since is None
 
 
-def test_a_look_at_runs_alone_ends_nothing():
-    opened = incident(None, NOON, issue(R.SOURCE_NOT_READ, source="mail"))
-    assert after(opened, NOON + HOUR, ends=False) is None
-
-
 def test_the_end_of_a_lease_is_said_on_its_last_day_or_where_nobody_was_called_today_for_its_cause():
     later, last_day = (issue(WatchReason.LEASE_ENDING, severity, "tickets") for severity in ("warning", "critical"))
     unread, mails = (issue(WatchReason.SOURCE_NOT_READ, source=source) for source in ("tickets", "mails"))

@@ -59,12 +59,6 @@ def test_before_its_first_event_a_switch_was_never_set():
     assert (state.state, state.changed_at) == ("never_set", None)
 
 
-def test_a_lease_that_had_ended_then_was_off_then():
-    events = by_switch([ON])
-    assert allowed_as_of(events, KEY, START + 8 * DAY).allowed
-    assert not allowed_as_of(events, KEY, START + 9 * DAY).allowed
-
-
 def test_a_renewal_keeps_who_changed_it_and_why():
     renewed = replace(event(START + DAY, "renewed", "on", START + 20 * DAY), actor="weekly run", reason="renewed")
     state = switch_as_of([ON, renewed], START + 2 * DAY, source="tickets", label="billing")

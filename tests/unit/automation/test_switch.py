@@ -164,14 +164,6 @@ def test_a_breach_of_what_is_off_is_remembered_once_and_changes_nothing_else(sta
     assert (again.after, again.event, again.reason) == (decision.after, None, "already off")
 
 
-def test_an_operators_enable_keeps_a_label_on_against_runs():
-    held = enable(ON).after
-    decision = run(held, BREACH, now=NOW + timedelta(hours=1))
-    assert (decision.after.state, decision.reason) == ("on", "left on: enabled by ana until 2026-11-17 07:00 UTC")
-    assert (decision.event.kind, decision.event.verdict) == ("held", BREACH.id)
-    assert run(held, block((0.8, 0.9)), now=NOW + timedelta(hours=1)).after.blocked == ()
-
-
 def test_a_label_is_not_said_to_be_left_on_longer_than_its_lease_lasts():
     held = enable(ON, until=NOW + timedelta(days=60)).after
     decision = run(held, BREACH, now=NOW + timedelta(hours=1))
@@ -210,10 +202,6 @@ def test_scores_that_a_run_wanted_blocked_during_a_hold_are_blocked_by_the_first
     assert (after.after.state, after.after.blocked, after.reason) == ("on", ((0.8, 0.9),), "blocked")
     assert after.after.reason == "mce-blocks-scores: no window within its threshold since its breach"
     assert after.after.lease_until == END + LEASE, "a week of the other rule is what the lease counts from"
-
-
-def test_for_critical_labels_nothing_holds_against_a_breach():
-    assert run(enable(ON).after, BREACH, critical=True, now=NOW + timedelta(hours=1)).after.state == "off"
 
 
 def test_a_critical_label_enabled_against_a_breach_is_off_at_the_next_one_also_of_the_same_window():
@@ -284,12 +272,6 @@ def test_turning_off_wins_over_blocking():
 def test_a_lease_never_gets_shorter():
     longer = replace(ON, lease_until=END + timedelta(days=30))
     assert run(longer, OK).after.lease_until == END + timedelta(days=30)
-
-
-def test_nothing_evaluated_lets_the_lease_run_out():
-    decision = run(ON, SILENT)
-    assert (decision.after, decision.event) == (ON, None)
-    assert not effective(decision.after, END + timedelta(days=2), whole=None).allowed
 
 
 def test_nothing_evaluated_turns_off_where_the_configuration_says_so():
@@ -418,12 +400,6 @@ def test_an_operators_off_with_an_end_is_afterwards_like_the_off_of_a_run():
     assert run(first.after, OK, end=END + 3 * WEEK, automation=AFTER_TWO).after.state == "on"
 
 
-def test_an_off_with_an_end_never_ends_by_itself():
-    off = disable(ON, until=NOW + timedelta(days=10))
-    assert run(off, OK, end=END + 2 * WEEK).after == off
-    assert not effective(off, NOW + timedelta(days=11), whole=None).allowed
-
-
 @pytest.mark.parametrize("before", [NEVER, OFF_BY_OPERATOR], ids=["never set", "off for ever"])
 def test_an_off_of_what_was_not_on_gets_no_end(before: SwitchState):
     assert disable(before, until=NOW + WEEK).hold_until is None
@@ -439,13 +415,6 @@ def test_a_window_that_comes_again_under_a_clock_behind_neither_counts_nor_renew
         assert (again.after, again.event) == (state, None)
     new = after_run(first, Evidence(END, "weekly", [OK], key), AFTER_TWO, critical=False, now=behind)
     assert new.after.state == "on"  # never evaluated before: the clock was ahead, and is right now
-
-
-def test_a_breach_starts_the_count_again():
-    first = run(run(ON, BREACH).after, OK, end=END + WEEK, automation=AFTER_TWO).after
-    breached = run(first, BREACH, end=END + 2 * WEEK, automation=AFTER_TWO).after
-    assert (breached.state, breached.ok_streak) == ("off", 0)
-    assert run(breached, OK, end=END + 3 * WEEK, automation=AFTER_TWO).after.state == "off"
 
 
 def test_a_sunday_evaluated_before_its_week_does_not_hide_the_week():
@@ -603,15 +572,6 @@ def test_a_source_enabled_against_the_evidence_closes_its_labels_at_the_end_of_t
     label = replace(ON, lease_until=NOW + LEASE)
     assert effective(label, NOW + timedelta(hours=23), whole=whole).until == NOW + timedelta(hours=24)
     assert not effective(label, NOW + timedelta(hours=24), whole=whole).allowed
-
-
-def test_an_operator_turns_off_and_nothing_holds_any_more():
-    decision = operator_change(
-        enable(ON).after, enable=False, by="bo", reason="model replaced", now=NOW, automation=KEEP, key="k"
-    )
-    after = decision.after
-    assert (after.state, after.by_operator, after.hold_until, after.lease_until) == ("off", True, None, None)
-    assert (decision.event.kind, decision.event.from_state, decision.event.to_state) == ("disabled", "on", "off")
 
 
 @pytest.mark.parametrize(

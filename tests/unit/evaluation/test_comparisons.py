@@ -441,15 +441,13 @@ def two_days(**more: Any) -> Rule:
 def test_two_windows_running_each_beyond_and_tested_together():
     bad, worse = rows(500, over=0.5, seed=1), rows(500, over=0.5, seed=2)
     found = compare(two_days(), material(bad, worse, at=day()), EVALUATION)
-    single = compare(replace_for(two_days(), 1), material(pool([bad, worse]), at=day()), EVALUATION)
+    single = compare(
+        two_days().model_copy(update={"for_windows": 1}), material(pool([bad, worse]), at=day()), EVALUATION
+    )
     assert found.windows == 2
     assert found.streak
     assert found.beyond
     assert found.p_value == pytest.approx(single.p_value)
-
-
-def replace_for(rule: Rule, windows: int) -> Rule:
-    return rule.model_copy(update={"for_windows": windows})
 
 
 @pytest.mark.parametrize("before", [(rows(500, seed=2),), ()], ids=["a good window", "none"])
