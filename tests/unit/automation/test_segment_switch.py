@@ -188,7 +188,11 @@ def test_a_segment_found_where_a_window_is_run_again_in_a_hold_is_stored_whateve
 def test_an_enable_against_the_evidence_ends_with_its_hold_unless_a_good_window_comes_first():
     known = found_before(segment(WEB))
     before = judged(ON, segment(WEB)).after
-    on = change(before, on=True, known=known).after
+    done = change(before, on=True, known=known)
+    on = done.after
+    assert done.reason == "turned on channel = web until 2026-11-17 07:00 UTC: against the last evaluation"
+    assert change(before, on=True).reason == "turned on channel = web"
+    assert (on.version, on.changed_at, done.event.verdict) == (before.version + 1, before.changed_at, segment(WEB).id)
     assert (off(on), off(on, NOW + timedelta(hours=24))) == ((), (WEB,))
     later = {"before": [segment(WEB)], "end": END + WEEK, "now": NOW + timedelta(hours=2)}
     good = judged(on, segment(within=[WEB]), **later)

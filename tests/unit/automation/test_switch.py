@@ -443,6 +443,7 @@ def test_an_operator_turns_on_with_a_fresh_lease_and_a_hold():
     after = decision.after
     assert (after.state, after.blocked, after.ok_streak, after.by_operator) == ("on", (), 0, True)
     assert (after.lease_until, after.hold_until) == (NOW + LEASE, NOW + timedelta(hours=24))
+    assert (after.version, after.changed_at) == (OFF_BY_RUN.version + 1, NOW)
     assert (decision.event.kind, decision.event.actor, decision.event.key) == ("enabled", "ana", "command")
     assert (decision.event.until, decision.event.reason) == (after.hold_until, "checked")
 
