@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from monitor.core.counts import Counts
+from monitor.core.counts import Counts, Floats
 from monitor.metrics.calibration import Losses, brier, log_losses, nll, squared_losses
 from monitor.metrics.discrimination import area_of_precision_recall, area_of_roc, classes
 
@@ -42,6 +42,12 @@ def moments(name: str, counts: Counts) -> Moments | None:
         return None
     found = area(two)
     return Moments(found.value, math.sqrt(found.variance), 0.0)
+
+
+def delong_by_pairs(hits: Floats, misses: Floats) -> tuple[float, float]:
+    """The area under the ROC curve and its variance (DeLong 1988), over all pairs of the scores of hits and misses."""
+    wins = (hits[:, None] > misses[None, :]) + 0.5 * (hits[:, None] == misses[None, :])
+    return wins.mean(), wins.mean(axis=1).var(ddof=1) / len(hits) + wins.mean(axis=0).var(ddof=1) / len(misses)
 
 
 def loss_moments(losses: Losses, value: float) -> Moments:

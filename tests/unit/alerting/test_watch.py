@@ -156,14 +156,10 @@ def test_a_source_that_could_not_be_read_is_found_with_the_week_since_when():
     assert "for 2026-W46 (since 2026-W45): column score is text" in found.text
 
 
-def day_reading(rows: int, name: str) -> ReadingSeen:
-    return ReadingSeen("daily", windows.day(name, ZoneInfo("UTC")).start, "tickets", "ok", rows)
-
-
 def days(*rows: int, last: str = "2026-11-15") -> list[ReadingSeen]:
     """Readings of consecutive days, the newest first."""
-    newest = windows.day(last, ZoneInfo("UTC"))
-    return [day_reading(n, (newest.start - timedelta(days=i)).date().isoformat()) for i, n in enumerate(rows)]
+    newest = windows.day(last, ZoneInfo("UTC")).start
+    return [ReadingSeen("daily", newest - timedelta(days=i), "tickets", "ok", n) for i, n in enumerate(rows)]
 
 
 def test_a_quiet_sunday_is_compared_with_sundays():

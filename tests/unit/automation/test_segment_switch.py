@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from monitor.automation.gate.snapshot import SwitchSnapshot, decide, from_json, 
 from monitor.automation.state import effective, off_segments
 from monitor.automation.switch import Evidence, SwitchDecision, after_run, operator_change, operator_segment_change
 from monitor.config.model import AutomationConfig
-from monitor.core.records import RuleEvidence, SegmentSwitch, SwitchEvent, SwitchState, Verdict
+from monitor.core.records import RuleEvidence, SegmentSwitch, SwitchState, Verdict
 from tests.unit.automation.test_switch import (
     AFTER_TWO,
     BREACH,
@@ -309,14 +309,10 @@ def test_a_yes_costs_what_it_did_and_a_segment_little_more():
 # What was
 
 
-def events(*done: SwitchDecision) -> Iterator[SwitchEvent]:
-    return (each.event for each in done if each.event is not None)
-
-
 def test_the_switch_as_it_was_knows_its_segments_and_counts_as_on():
     on = enable(NEVER, now=END)
     web = change(on.after, on=False, now=END + timedelta(days=1))
-    known = list(events(on, web))
+    known = [on.event, web.event]
     assert off(switch_as_of(known, END, source="tickets", label="billing"), NOW) == ()
     later = switch_as_of(known, END + timedelta(days=2), source="tickets", label="billing")
     assert effective(later, END + timedelta(days=2), whole=None).segments == (WEB,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
@@ -46,13 +45,6 @@ def told(letters: str) -> list[Diagnosis]:
     ]
 
 
-def names(diagnoses: Sequence[Diagnosis]) -> list[tuple[str, str, str | None, bool]]:
-    return [
-        (run.first.window.name, run.last.window.name, run.ended and run.ended.window.name, run.back)
-        for run in episodes(diagnoses)
-    ]
-
-
 @pytest.mark.parametrize(
     ("letters", "expected"),
     [
@@ -72,7 +64,10 @@ def names(diagnoses: Sequence[Diagnosis]) -> list[tuple[str, str, str | None, bo
 def test_a_trouble_ends_when_it_is_fine_or_was_not_seen_for_four_weeks(
     letters: str, expected: list[tuple[str, str, str | None, bool]]
 ):
-    assert names(told(letters)) == expected
+    assert [
+        (run.first.window.name, run.last.window.name, run.ended and run.ended.window.name, run.back)
+        for run in episodes(told(letters))
+    ] == expected
 
 
 def test_a_diagnosis_is_the_same_after_it_was_stored():

@@ -40,17 +40,12 @@ def counts(kept: float, rows: int = 100) -> Counts:
     return counts_from_rows([0.9] * rows + [0.1] * rows, [1] * hits + [0] * (2 * rows - hits), automate_at=0.8)
 
 
-def week(back: int, kept: float, rows: int = 100) -> PastWindow:
-    others = {label: promises_of(counts(KEPT, rows)) for label in LABELS}
-    return PastWindow(window(back), {**others, "label 0": promises_of(counts(kept, rows))})
-
-
 def data(*kept: float, rows: int = 100, **more: Any) -> SourceData:
     """Weeks of ten labels, newest first; only label 0 is not as it should be."""
     others = {label: counts(KEPT, rows) for label in LABELS}
-    current = WindowCounts(window(), {**others, "label 0": counts(kept[0], rows)})
-    past = tuple(week(back, each, rows) for back, each in enumerate(kept) if back)
-    return SourceData("tickets", current, past=past, **more)
+    current, *past = ({**others, "label 0": counts(each, rows)} for each in kept)
+    known = (PastWindow(window(back), {k: promises_of(v) for k, v in of.items()}) for back, of in enumerate(past, 1))
+    return SourceData("tickets", WindowCounts(window(), current), past=tuple(known), **more)
 
 
 def judged(known: SourceData, rule: Rule = RULE) -> Verdict:

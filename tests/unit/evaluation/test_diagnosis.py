@@ -77,16 +77,12 @@ def world(
     return found
 
 
-def steady(share: float, kept: float = 0.9) -> list[tuple[float, float]]:
-    return [(share, kept)] * len(WEEKS)
-
-
 def broken(share: float, kept: float, at: int = FAULT_AT) -> list[tuple[float, float]]:
     return [(share, 0.9 if k < at else kept) for k in range(len(WEEKS))]
 
 
 EVERYWHERE = {("channel", "web"): broken(0.5, 0.75), ("channel", "email"): broken(0.5, 0.75)}
-IN_ONE = {("channel", "web"): broken(0.3, 0.6), ("channel", "email"): steady(0.7)}
+IN_ONE = {("channel", "web"): broken(0.3, 0.6), ("channel", "email"): [(0.7, 0.9)] * len(WEEKS)}
 
 
 def found_in(parts: Mapping[Segment, Sequence[tuple[float, float]]], **given: Any) -> Diagnosis:

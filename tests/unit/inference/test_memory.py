@@ -8,18 +8,15 @@ from weakref import ref
 import numpy as np
 import pytest
 
-from monitor.core.counts import BinCounts, bin_counts, counts_from_rows
+from monitor.core.counts import counts_from_rows
 from monitor.inference.memory import each_by_content, kept_with
-
-
-def bins(hits: int) -> BinCounts:
-    return bin_counts(counts_from_rows([0.8] * 100, [1] * hits + [0] * (100 - hits)), (5000, 10_000))
+from tests.fakes.one_table import table
 
 
 @pytest.mark.parametrize("name", ["upper", "n", "w", "ws", "wy", "n_eff"])
 def test_every_array_of_a_table_distinguishes_it_from_others(name: str):
-    seen = each_by_content(lambda tables: [float(getattr(table, name)[-1]) for (table,) in tables])
-    one = bins(70)
+    seen = each_by_content(lambda tables: [float(getattr(each, name)[-1]) for (each,) in tables])
+    one = table([40, 60], [0.3, 0.8], [0.2, 0.7])
     other = replace(one, **{name: getattr(one, name) + 1})
     assert seen([(other,)])[0] == seen([(one,)])[0] + 1
     assert seen([(one,), (other,)]) == [seen([(one,)])[0], seen([(other,)])[0]]

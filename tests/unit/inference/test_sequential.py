@@ -186,12 +186,9 @@ def test_what_is_detectable_is_seen_with_the_power_that_is_named(rows, promised,
         assert e_process([promise(n, promised, 0.0)], MARGIN)[-1] < needed
         return
     hits = np.arange(n + 1)
-    seen = logged(n, promised, hits) >= needed
+    logged = [e_process([promise(n, promised, k / n)], MARGIN)[-1] for k in hits]
+    seen = np.array(logged) >= needed
     assert binom.pmf(hits, n, max(0.0, promised - found)) @ seen > 0.7
-
-
-def logged(rows: int, promised: float, hits: np.ndarray) -> np.ndarray:
-    return np.array([e_process([promise(rows, promised, k / rows)], MARGIN)[-1] for k in hits])
 
 
 def test_nothing_is_detectable_without_rows():

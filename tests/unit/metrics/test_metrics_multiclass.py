@@ -16,6 +16,7 @@ from monitor.metrics import multiclass
 from monitor.metrics.multiclass import _placements, area_estimates, class_areas
 from monitor.metrics.row_sums import hard_confusion
 from tests.fakes.points import point
+from tests.fakes.standard_errors import delong_by_pairs
 from tests.fakes.whole_rows import any_rows, as_plain_items, classifier, rows_of
 
 
@@ -103,8 +104,7 @@ def test_the_error_of_two_classes_areas_is_delong_s_but_for_the_unseen_items():
     score = np.round(full.probability[:, 1], 2)
     rows = rows_of(np.column_stack((1 - score, score)), full.truth)
     hits, misses = score[rows.truth[:, 1] == 1], score[rows.truth[:, 1] == 0]
-    wins = (hits[:, None] > misses[None, :]) + 0.5 * (hits[:, None] == misses[None, :])
-    delong = wins.mean(axis=1).var(ddof=1) / len(hits) + wins.mean(axis=0).var(ddof=1) / len(misses)
+    _, delong = delong_by_pairs(hits, misses)
     unseen = 0.5 * (0.25 / len(hits) ** 2 + 0.25 / len(misses) ** 2)
     for name in ("auc_ovo", "auc_ovr_macro"):
         assert area_estimates(rows)[name].se ** 2 == pytest.approx(delong + unseen, rel=1e-9)

@@ -14,7 +14,7 @@ from monitor.metrics.discrimination import (
     with_unseen_hit,
     with_unseen_pair,
 )
-from tests.fakes.standard_errors import moments
+from tests.fakes.standard_errors import delong_by_pairs, moments
 
 
 def rows(seed: int, n: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -23,19 +23,12 @@ def rows(seed: int, n: int = 300) -> tuple[np.ndarray, np.ndarray]:
     return score, (rng.random(n) < score).astype(float)
 
 
-def delong_by_pairs(score: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
-    hits, misses = score[truth == 1], score[truth == 0]
-    wins = (hits[:, None] > misses[None, :]) + 0.5 * (hits[:, None] == misses[None, :])
-    variance = wins.mean(axis=1).var(ddof=1) / len(hits) + wins.mean(axis=0).var(ddof=1) / len(misses)
-    return float(wins.mean()), float(variance)
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_the_area_and_its_error_are_those_of_delong_over_all_pairs_of_rows(seed: int):
     score, truth = rows(seed)
-    value, variance = delong_by_pairs(score, truth)
     found = moments("roc_auc", counts_from_rows(score, truth))
-    assert (found.value, found.se**2) == pytest.approx((value, variance), rel=1e-10)
+    by_pairs = delong_by_pairs(score[truth == 1], score[truth == 0])
+    assert (found.value, found.se**2) == pytest.approx(by_pairs, rel=1e-10)
 
 
 def test_the_influence_function_is_the_derivative_of_the_average_precision():

@@ -17,7 +17,7 @@ from monitor.core.diagnoses import Diagnosis, DiagnosisState
 from monitor.core.records import Estimate, Interval, Reason, Subject, SwitchEvent, SwitchState, Window
 from monitor.core.windows import before
 from monitor.evaluation.data import SourceData, WindowCounts
-from monitor.evaluation.evaluate import Evaluated, evaluate
+from monitor.evaluation.evaluate import evaluate
 from monitor.history.readings import StoredReading
 from monitor.history.store import Store
 from monitor.inference.selective import threshold_for
@@ -60,11 +60,6 @@ def baseline(label: str | None) -> Baseline:
 BASELINES = {label: baseline(label) for label in (*LABELS, None)}
 
 
-def judged(index: int) -> Evaluated:
-    data = SourceData("tickets", WindowCounts(SPANS[index], WEEKS[index], {"v7": 4000}), baselines=BASELINES)
-    return evaluate(data, CONFIG)
-
-
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     path = tmp_path_factory.mktemp("report") / "history.sqlite"
@@ -72,7 +67,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         opened.save_baselines(list(BASELINES.values()))
         for k, window in enumerate(SPANS):
             opened.save_reading(window, StoredReading("tickets", labels=WEEKS[k], versions={"v7": 4000}), NOW)
-            part = judged(k)
+            current = WindowCounts(window, WEEKS[k], {"v7": 4000})
+            part = evaluate(SourceData("tickets", current, baselines=BASELINES), CONFIG)
             opened.save_evaluation(window, ["tickets"], part.estimates, part.verdicts, part.shifts, NOW)
         broken = StoredReading("mails", state="relation_error", error="no column score")
         opened.save_reading(SPANS[-1], broken, NOW)
