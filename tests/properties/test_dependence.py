@@ -38,9 +38,9 @@ def naive(rows: Rows) -> float:
         sums[cluster] += value
         sizes[cluster] += weight
     alike = sum(size**2 for size in sizes.values())
-    apart = float((centred**2).sum())
+    apart = (centred**2).sum()
     if weights.sum() ** 2 / alike < MIN_CLUSTERS or apart < 1e-12 * (weights**2).sum():
-        return max(1.0, alike / float((weights**2).sum()))
+        return max(1.0, alike / (weights**2).sum())
     return max(1.0, sum(value**2 for value in sums.values()) / apart)
 
 

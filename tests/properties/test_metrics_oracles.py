@@ -152,7 +152,7 @@ def test_cohens_d_and_the_point_biserial_correlation_follow_from_the_moments_of_
         expected = np.cov(s, y, aweights=w)
         same(point_biserial(counts), expected[0, 1] / math.sqrt(expected[0, 0] * expected[1, 1]))
     groups = [(np.average(s[y == k], weights=w[y == k]), s[y == k], w[y == k]) for k in (1, 0) if (y == k).any()]
-    variances = [float(np.average((part - mean) ** 2, weights=weight)) for mean, part, weight in groups]
+    variances = [np.average((part - mean) ** 2, weights=weight) for mean, part, weight in groups]
     if len(groups) < 2 or sum(variances) < 1e-12:
         assert cohens_d(counts) is None
     else:
@@ -183,12 +183,12 @@ def brier_parts(counts: Counts, edges: Sequence[int]) -> tuple[float, float, flo
     uncertainty = ybar (1 - ybar); the rest within bins is their variance of scores minus twice their covariance of
     score and outcome (Stephenson, Coelho & Jolliffe 2008).
     """
-    bins, total = bin_counts(counts, edges), float(counts.w.sum())
-    rate = float(counts.wy.sum()) / total
-    reliability = float((bins.w * (bins.score - bins.rate) ** 2).sum()) / total
-    resolution = float((bins.w * (bins.rate - rate) ** 2).sum()) / total
-    between = float((bins.w * bins.score * (bins.score - 2 * bins.rate)).sum())
-    within = (float((counts.ws2 - 2 * counts.wsy).sum()) - between) / total
+    bins, total = bin_counts(counts, edges), counts.w.sum()
+    rate = counts.wy.sum() / total
+    reliability = (bins.w * (bins.score - bins.rate) ** 2).sum() / total
+    resolution = (bins.w * (bins.rate - rate) ** 2).sum() / total
+    between = (bins.w * bins.score * (bins.score - 2 * bins.rate)).sum()
+    within = ((counts.ws2 - 2 * counts.wsy).sum() - between) / total
     return reliability, resolution, rate * (1 - rate), within
 
 
@@ -229,7 +229,7 @@ def test_costs_are_those_of_a_plain_loop_and_no_threshold_is_cheaper_than_the_ch
     def of(decision: np.ndarray, p: np.ndarray) -> float:
         yes = p * costs.true_positive + (1 - p) * costs.false_positive
         no = p * costs.false_negative + (1 - p) * costs.true_negative
-        return float(np.average(np.where(decision, yes, no), weights=w))
+        return np.average(np.where(decision, yes, no), weights=w)
 
     assert cost_of("misclassification_cost", counts, costs) == pytest.approx(of(predicted, y), abs=1e-9)
     assert cost_of("expected_cost", counts, costs) == pytest.approx(of(predicted, s), abs=1e-9)
@@ -297,9 +297,9 @@ def test_the_automated_part_agrees_with_a_plain_loop_over_the_rows(table: Table)
     counts = counted(table, automate_at=0.7)
     acted = predicted & (score >= 0.7)
     w = weight[acted]
-    accuracy = float(np.average(outcome[acted], weights=w)) if acted.any() else None
+    accuracy = np.average(outcome[acted], weights=w) if acted.any() else None
     to_people = 1 - w.sum() / weight[predicted].sum() if predicted.any() else None
-    more = float((w * (1 - outcome[acted])).sum() - (w * (1 - score[acted])).sum()) if acted.any() else None
+    more = (w * (1 - outcome[acted])).sum() - (w * (1 - score[acted])).sum() if acted.any() else None
     assert automated_accuracy(counts) == pytest.approx(accuracy, abs=1e-9)
     assert share_to_people(counts) == pytest.approx(to_people, abs=1e-9)
     assert excess_errors(counts) == pytest.approx(more, abs=1e-9)

@@ -425,7 +425,7 @@ def test_the_overconfidence_of_automated_rows_is_an_exact_binomial_test_on_them_
     found = compare(rule, material(now), EVALUATION)
     acted = now.where("automated")
     promised = acted.ws.sum() / acted.w.sum()
-    hits = round(float(acted.wy.sum()))
+    hits = round(acted.wy.sum())
     assert found.n == acted.rows
     assert found.p_value == pytest.approx(stats.binom.cdf(hits, acted.rows, promised - 0.05), rel=1e-9)
     assert found.detail["promised"] == pytest.approx(promised)

@@ -42,7 +42,7 @@ def test_a_fall_of_the_detectable_size_is_seen_about_four_times_in_five(metric: 
     needed = detectable_change(metric, rows(rng, 800), rows(rng, 4000), 0.05, falls=True)
     blurs = np.linspace(0.0, 0.5, 6)
     values = [interval(metric, rows(large, 150_000, blur), 0.95).value for blur in blurs]
-    blur = float(np.interp(-(values[0] - needed), [-value for value in values], blurs))
+    blur = np.interp(-(values[0] - needed), [-value for value in values], blurs)
     tests = [decrease_test(metric, rows(rng, 800, blur), rows(rng, 4000), 0.95) for _ in range(150)]
     seen = sum(test.p_value <= 0.05 for test in tests)
     assert stats.binom.ppf(0.001, 150, 0.7) <= seen <= stats.binom.ppf(0.999, 150, 0.9)

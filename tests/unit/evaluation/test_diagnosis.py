@@ -435,7 +435,7 @@ def test_no_lower_score_than_acts_now_is_advised_and_what_is_right_now_is_of_wha
     assert higher_score(good, 0.9) is None  # from .8 on it acts already
     fallen = [drawn(lambda score: np.where(score >= 0.9, 0.97, 0.7), rng, 6_000) for _ in range(3)]
     step, acts = higher_score(fallen, 0.9), fallen[0].where("automated")
-    assert step.before == pytest.approx(float(acts.wy.sum() / acts.w.sum()))
+    assert step.before == pytest.approx(acts.wy.sum() / acts.w.sum())
 
 
 def test_windows_of_a_source_are_those_of_its_labels_while_each_was_on():

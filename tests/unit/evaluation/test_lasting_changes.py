@@ -76,7 +76,7 @@ def restarted(weeks: Sequence[tuple[float, float, float]], margin: float) -> flo
 
 def accuracy_of(counts: Counts) -> float:
     right = np.where(counts.predicted, counts.wy, counts.w - counts.wy)
-    return float(right.sum() / counts.w.sum())
+    return right.sum() / counts.w.sum()
 
 
 def test_the_evidence_on_an_accuracy_is_that_of_rows_which_promise_the_accuracy_of_the_baseline():
@@ -176,7 +176,7 @@ def test_the_share_of_each_window_is_told_where_only_that_changed():
     parts = [{name: promise_of(part) for (_, name), part in bands_of(week)} for week in weeks]
     then = {name: promise_of(part) for (_, name), part in bands_of(base.counts)}
     times = share_times(ChangeRun(tuple(WINDOWS[:9]), tuple(parts), then))  # type: ignore[arg-type]
-    share = float(np.mean(CALIBRATED))
+    share = np.mean(CALIBRATED)
     new = share * 2 / (share * 2 + 1 - share)
     assert times[2] == pytest.approx([new / share, (1 - new) / (1 - share)], rel=0.05)
     assert times[6:].tolist() == [[1.0, 1.0]] * 3  # a fault, whose rows lie where they did

@@ -113,7 +113,7 @@ def test_the_evidence_of_a_label_is_the_mean_of_its_segments():
         + [known.current.segments["label 0"]["channel", channel]["automated"]]
         for channel in CHANNELS
     ]
-    expected = float(np.mean([math.exp(restarted(run, 0.02)[-1]) for run in runs]))
+    expected = np.mean([math.exp(restarted(run, 0.02)[-1]) for run in runs])
     assert found.detail["evidence"] == pytest.approx(expected, rel=1e-3)
     assert found.detail["path"][-1][-1] == found.detail["evidence"]
     assert found.detail["segments"] == 4

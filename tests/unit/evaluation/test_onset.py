@@ -18,7 +18,7 @@ def least_squares(values: np.ndarray, weights: np.ndarray, shape: np.ndarray) ->
     root = np.sqrt(weights)
     design = np.stack([root, root * shape], axis=1)
     fitted, *_ = np.linalg.lstsq(design, root * values, rcond=None)
-    return float(((root * values - design @ fitted) ** 2).sum())
+    return ((root * values - design @ fitted) ** 2).sum()
 
 
 def test_the_misfit_of_each_first_and_complete_window_is_that_of_least_squares():

@@ -62,7 +62,7 @@ def expected(known: SourceData) -> Estimate:
 
 def truth(fall: float) -> float:
     score = drawn(400_000, 5)[0]
-    return float((score[score >= 0.8] - fall).mean())
+    return (score[score >= 0.8] - fall).mean()
 
 
 def test_while_scores_mean_what_they_did_the_map_is_the_baseline_s():

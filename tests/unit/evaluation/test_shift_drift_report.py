@@ -97,7 +97,7 @@ def test_numbers_that_evidently_cannot_draw_are_compared_and_the_page_has_the_ot
     current, reference = sample(1, 500).assign(tenant=now), sample(2, 500).assign(tenant=then)
     page = tmp_path / "drift.html"
     results = found(current, reference, page)
-    spread = max(float(np.std(then.astype(float))), 0.001)
+    spread = max(np.std(then.astype(float)), 0.001)
     moved = stats.wasserstein_distance(now.astype(float), then.astype(float)) / spread
     assert results["evidently:wasserstein tenant"].statistic == pytest.approx(moved)
     assert results["constant tenant"].statistic == float((then != now[0]).all())

@@ -64,7 +64,7 @@ def test_the_spread_is_that_of_scipy_s_bootstrap_of_the_rows(weighted: bool):
 
     def of_rows(index: np.ndarray) -> float:
         chosen = index[score[index] >= 0.5]
-        return float(np.average(truth[chosen], weights=weight[chosen]))
+        return np.average(truth[chosen], weights=weight[chosen])
 
     by_rows = stats.bootstrap(
         (np.arange(900),), of_rows, n_resamples=600, method="percentile", vectorized=False,

@@ -157,5 +157,5 @@ def test_a_million_times_the_rows_have_as_many_bins_and_the_error_that_was_seen(
         )  # fmt: skip
     small, large = (bin_counts(part, equal_frequency_edges(part, 15)) for part in counts)
     assert len(small.n) == len(large.n)
-    true = float(np.abs(large.ws - large.wy).sum() / large.w.sum())
+    true = np.abs(large.ws - large.wy).sum() / large.w.sum()
     assert ece(large, "analytic")[1] == pytest.approx(true, abs=1e-4)

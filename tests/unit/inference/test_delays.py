@@ -59,7 +59,7 @@ def test_limits_hold_for_windows_that_differ():
         current, day = delays(week(16), now, rng, 150)
         found = maturity_of(TICKETS, current, delay_curve(past, now), now)
         assert not found.is_final
-        inside += found.low <= float(np.isfinite(day).mean()) <= found.high
+        inside += found.low <= np.isfinite(day).mean() <= found.high
     assert inside >= 0.9 * 240
 
 

@@ -39,14 +39,14 @@ def increase_power(
         test(of_scores(400, rng.binomial(400, rate1) / 400), of_scores(4000, rng.binomial(4000, rate0) / 4000))
         for _ in range(repeats)
     ]
-    return float(np.mean(np.array(p) <= RATE))
+    return np.mean(np.array(p) <= RATE)
 
 
 def power(test: Callable[[BinCounts], float | None], rows: int, rate: np.ndarray, repeats: int = 300) -> float:
     """How often ``test`` gives p <= RATE for windows drawn with these hit rates."""
     rng = np.random.default_rng(11)
     p = [test(of_scores(rows, rng.binomial(rows, rate) / rows)) for _ in range(repeats)]
-    return float(np.mean([value is not None and value <= RATE for value in p]))
+    return np.mean([value is not None and value <= RATE for value in p])
 
 
 def test_a_detectable_rise_of_ece_is_seen_in_four_of_five_windows():
@@ -126,7 +126,7 @@ def drawn_power(test: Callable[[BinCounts], float], window: BinCounts, rate: np.
     """How often ``test`` gives p <= RATE for windows with these hit rates, drawn."""
     rng, n = np.random.default_rng(13), window.n
     drawn = (replace(window, wy=rng.binomial(n, rate).astype(float)) for _ in range(400))
-    return float(np.mean([test(bins) <= RATE for bins in drawn]))
+    return np.mean([test(bins) <= RATE for bins in drawn])
 
 
 def test_at_a_wall_an_ece_is_seen_in_four_of_five_windows_in_the_other_direction():
@@ -135,7 +135,7 @@ def test_at_a_wall_an_ece_is_seen_in_four_of_five_windows_in_the_other_direction
     rise = ece_increase_detectable(window, baseline, rate=RATE)
     seen = drawn_power(lambda bins: ece_level_p(bins, 0.05), window, window.score - 0.05 - level)
     assert 0.72 <= seen <= 0.88
-    calm = float((baseline.w * (1 - baseline.score)).sum() / baseline.w.sum())
+    calm = (baseline.w * (1 - baseline.score)).sum() / baseline.w.sum()
     seen = drawn_power(lambda bins: ece_increase_p(bins, baseline), window, window.score - calm - rise)
     assert 0.65 <= seen <= 0.88, "a little less: the p-value also tries the baseline's upper limit, this its point only"
 

@@ -92,7 +92,7 @@ def test_the_analytic_limits_are_where_a_brute_force_simulation_says():
         shift = brentq(lambda a: (bins.share[0] * gaps(a)).sum() - error, -1, (size / pace).max())
         rate = bins.score[0] + bins.sign[0] * gaps(shift)
         drawn = rng.binomial(np.rint(bins.n[0]).astype(int), np.clip(rate, 0, 1), size=(60_000, rate.size)) / bins.n[0]
-        return float(((bins.share[0] * np.abs(drawn - bins.score[0])).sum(axis=1) >= bins.plug_in[0]).mean())
+        return ((bins.share[0] * np.abs(drawn - bins.score[0])).sum(axis=1) >= bins.plug_in[0]).mean()
 
     assert share_beyond(low[0]) == pytest.approx(0.025, abs=0.005)
     assert share_beyond(point[0]) == pytest.approx(0.5, abs=0.015)
@@ -148,11 +148,11 @@ def literal_limits(n: list[int], c: np.ndarray, y: np.ndarray) -> tuple[float, f
 
     def limit(target: float, chosen: np.ndarray, uniform: bool) -> float:
         def short(x: float) -> float:
-            return float(chances(rates(x, uniform))[chosen].sum() - target)
+            return chances(rates(x, uniform))[chosen].sum() - target
 
-        start = 0.0 if uniform else -float((np.abs(d) / pace).max())
+        start = 0.0 if uniform else -(np.abs(d) / pace).max()
         x = start if short(start) >= 0 else brentq(short, start, 1.0)
-        return float((w * np.abs(rates(x, uniform) - c)).sum())
+        return (w * np.abs(rates(x, uniform) - c)).sum()
 
     reached, beyond = error >= seen - 1e-12, error > floor + 1e-12
     low, point = limit(0.025, reached, False), limit(0.5, reached, False)

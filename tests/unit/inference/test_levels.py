@@ -39,12 +39,12 @@ def share(found: Share | None) -> float | None:
 
 def at_most(tries: int, chance: float) -> float:
     """How often something of this chance happens at most in so many tries, but for the doubt."""
-    return float(stats.binom.ppf(1 - DOUBT, tries, chance))
+    return stats.binom.ppf(1 - DOUBT, tries, chance)
 
 
 def at_least(tries: int, chance: float) -> float:
     """How often something of this chance happens at least in so many tries, but for the doubt."""
-    return float(stats.binom.ppf(DOUBT, tries, chance))
+    return stats.binom.ppf(DOUBT, tries, chance)
 
 
 def sample(rng: np.random.Generator, n: int, tilt: float = 1.0, flipped: float = 0.0) -> Counts:
@@ -174,12 +174,12 @@ def weighted_delong(hits: np.ndarray, misses: np.ndarray, extra: float) -> tuple
     def area_and_variance(hits: np.ndarray, misses: np.ndarray) -> tuple[float, float]:
         wins = (hits[:, None, 0] > misses[None, :, 0]) + 0.5 * (hits[:, None, 0] == misses[None, :, 0])
         w1, w0 = hits[:, 1], misses[:, 1]
-        value = float(w1 @ wins @ w0 / w1.sum() / w0.sum())
+        value = w1 @ wins @ w0 / w1.sum() / w0.sum()
         variance = 0.0
         for own, placement in ((hits, wins @ w0 / w0.sum()), (misses, w1 @ wins / w1.sum())):
             w, square = own[:, 1], own[:, 2]
             n = w.sum() ** 2 / square.sum()
-            variance += float((square * (placement - value) ** 2).sum()) / w.sum() ** 2 * (1 + 1 / max(n - 1, 0.5))
+            variance += (square * (placement - value) ** 2).sum() / w.sum() ** 2 * (1 + 1 / max(n - 1, 0.5))
         return value, variance
 
     def with_one_more(own: np.ndarray, score: float) -> np.ndarray:
@@ -280,7 +280,7 @@ def test_an_increase_of_the_detectable_size_is_seen_four_times_in_five(name: str
     shares = np.linspace(0.0, 0.4, 9)
     values = [POINTS[name](sample(large, 300_000, flipped=share)) for share in shares]
     needed = detectable_change(name, sample(rng, 600), sample(rng, 3000), 0.05)
-    flipped = float(np.interp(values[0] + needed, values, shares))
+    flipped = np.interp(values[0] + needed, values, shares)
     assert flipped < 0.4
     tests = [increase_test(name, sample(rng, 600, flipped=flipped), sample(rng, 3000), 0.95) for _ in range(150)]
     assert about_four_in_five(sum(test.p_value <= 0.05 for test in tests), 150)

@@ -78,11 +78,11 @@ def test_the_width_of_an_interval_is_what_samples_vary_by(name: str, drawn_again
         values = [interval(name, counts, 0.95).value for counts in drawn_again[1]]
     else:
         values = [point(name, counts) for counts in drawn_again[1]]
-    spread = float(np.std(np.array(values, dtype=float)))
+    spread = np.std(np.array(values, dtype=float))
     widths = [i.high - i.low for i in (interval(name, c, 0.95) for c in drawn_again[1][:20])]
     # the sd of 250 values is known to 4.5%; two proportions are conservative by construction
     conservative = name in ("automated_accuracy", "share_to_people", "brier_reliability")
-    assert 0.85 < float(np.mean(widths)) / 3.92 / spread < (1.6 if conservative else 1.2)
+    assert 0.85 < np.mean(widths) / 3.92 / spread < (1.6 if conservative else 1.2)
 
 
 @pytest.mark.parametrize("name", [name for name in DRAWN if METRICS[name].needs == "counts"])
@@ -96,7 +96,7 @@ def test_the_reliability_of_calibrated_scores_is_debiased():
     found = [interval("brier_reliability", sample(rng, n=400, tilt=1.0), 0.95).value for _ in range(60)]
     plug_in = [counts for counts in found if counts is not None]
     assert len(plug_in) == 60
-    assert float(np.median(plug_in)) < 0.002  # the textbook value is about .006 at 400 rows
+    assert np.median(plug_in) < 0.002  # the textbook value is about .006 at 400 rows
 
 
 @pytest.mark.parametrize("name", DRAWN)

@@ -29,7 +29,7 @@ def test_the_answer_reaches_the_target_and_little_less_does_not(step: float):
         def chance(distance: float, middle: float = middle, sd: float = sd, asked: list[float] = asked) -> float:
             asked.append(distance)
             at = np.floor(distance / step + 1e-9) * step if step else distance
-            return float(ndtr((at - middle) / sd))
+            return ndtr((at - middle) / sd)
 
         answer = found(chance, target, sd)
         looks.append(len(asked))
@@ -41,7 +41,7 @@ def test_the_answer_reaches_the_target_and_little_less_does_not(step: float):
 
 def test_a_bad_stride_costs_time_only():
     for stride in (1e-4, 0.5, 3.0):
-        answer = found(lambda x: float(ndtr((x - 0.4) / 0.02)), 0.8, stride)
+        answer = found(lambda x: ndtr((x - 0.4) / 0.02), 0.8, stride)
         assert answer == pytest.approx(0.4 + 0.02 * 0.841621, abs=NEAR * max(stride, 0.1))
 
 

@@ -19,7 +19,7 @@ def rows(rng: np.random.Generator, n: int, power: float = 1.0, **more: object) -
 
 def true_accuracy(threshold: float, power: float) -> float:
     score = np.arange(round(threshold * 1000), 1001) / 1000
-    return float((score**power).mean())
+    return (score**power).mean()
 
 
 @pytest.mark.parametrize(("power", "target"), [(1.0, 0.9), (0.5, 0.9), (3.0, 0.8), (0.2, 0.95)])
@@ -114,7 +114,7 @@ def test_the_promise_holds_from_the_safe_score_on_as_often_as_promised(margin: f
         if point.threshold is not None:
             found += 1
             from_there = score >= point.threshold
-            missed += float((score - worth)[from_there].mean()) > margin
+            missed += (score - worth)[from_there].mean() > margin
     # without a margin none keeps its promise: every score is .01 too high
     assert found >= 180 if margin else found <= 15, found
     assert missed <= 0.05 * 300

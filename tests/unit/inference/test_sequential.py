@@ -53,7 +53,7 @@ def hits_of(chances: Sequence[float]) -> np.ndarray:
 @given(st.lists(probabilities, min_size=1, max_size=25), st.floats(-0.3, 0.0))
 def test_an_e_value_is_one_at_most_in_the_mean_whatever_the_chances_of_the_rows(chances, below):
     """The rows keep at least what they promise less the margin, each in its own way."""
-    rows, kept = len(chances), float(np.mean(chances))
+    rows, kept = len(chances), np.mean(chances)
     promised = min(1.0, max(0.0, kept + MARGIN + below))
     law = hits_of(chances)
     e = np.exp(log_e_values([promise(rows, promised, hits / rows) for hits in range(rows + 1)], MARGIN))
@@ -71,7 +71,7 @@ def test_an_e_value_is_one_in_the_mean_exactly_where_every_row_keeps_the_margin(
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12), st.sampled_from(SIZES))
 def test_an_e_value_of_soft_outcomes_is_below_that_of_hard_ones_with_the_same_mean(outcomes, size):
-    kept = float(np.mean(outcomes))
+    kept = np.mean(outcomes)
     hard = (1 - kept + kept * math.exp(-size)) ** len(outcomes)
     assert math.exp(-size * sum(outcomes)) <= hard * (1 + 1e-9)
 

@@ -100,5 +100,5 @@ def test_t_is_what_drawing_the_shared_number_and_the_rows_gives(position: float,
     p = supposed + lean * np.sqrt(supposed * (1 - supposed)) * tau * rng.standard_normal((40_000, 1))
     drawn = np.abs(rng.binomial(400, np.clip(p, 0, 1)) / 400 - SCORE).mean(axis=1)
     for quantile in (0.025, 0.2, 0.5, 0.9):
-        seen = float(np.quantile(drawn, quantile))
+        seen = np.quantile(drawn, quantile)
         assert noise.above(np.array([seen]), supposed)[0] == pytest.approx(1 - quantile, abs=0.025)

@@ -27,7 +27,7 @@ def test_no_threshold_and_no_fallback_costs_less(rows: ProbabilityRows, seed: in
                 each.append(sum(true[y] * costs[y, label] for y in range(3)))
             else:
                 each.append(sum(true[y] * costs[y, rows.labels.index(fallback)] for y in range(3)))
-        return float(np.average(each, weights=rows.weight))
+        return np.average(each, weights=rows.weight)
 
     tried = [cost_of(t, f) for t in [1.5, *np.unique(score)] for f in rows.labels]
     assert found.cost == pytest.approx(min(tried), abs=1e-9)

@@ -95,7 +95,7 @@ def imcp_of_the_paper(label: np.ndarray, score: np.ndarray) -> float:
     order = np.argsort(near, kind="stable")
     y, w = near[order], width[order]
     x = np.cumsum(w) - w / 2
-    return float(np.trapezoid(np.concatenate((y[:1], y, y[-1:])), np.concatenate(([0.0], x, [1.0]))))
+    return np.trapezoid(np.concatenate((y[:1], y, y[-1:])), np.concatenate(([0.0], x, [1.0])))
 
 
 @given(seed=st.integers(0, 2**30), each=st.integers(1, 8))

@@ -31,8 +31,8 @@ def label_dependencies(rows: ProbabilityRows, threshold: float = 0.5) -> Depende
 
 
 def share(numerator: np.ndarray, condition: np.ndarray, weight: np.ndarray) -> float:
-    total = float((weight * condition).sum())
-    return float((weight * numerator * condition).sum()) / total if total > 0 else float("nan")
+    total = (weight * condition).sum()
+    return (weight * numerator * condition).sum() / total if total > 0 else float("nan")
 
 
 @settings(max_examples=60)

@@ -73,7 +73,7 @@ def test_the_log_loss_of_classes_is_that_of_scikit_learn_on_rows(rows: Probabili
     classes = np.arange(len(rows.labels))
 
     def loss(by: np.ndarray) -> float:
-        return float(sk.log_loss(label, np.clip(score, 1e-15, 1), labels=classes, sample_weight=by))
+        return sk.log_loss(label, np.clip(score, 1e-15, 1), labels=classes, sample_weight=by)
 
     assert point("class_nll", rows) == pytest.approx(loss(weight), rel=1e-6, abs=1e-9)
     uncertain = weight * np.array([stats.entropy(q) for q in score])

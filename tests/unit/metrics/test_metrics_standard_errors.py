@@ -69,7 +69,7 @@ def test_unequal_weights_widen_as_a_bootstrap_on_rows_says(name: str):
         index = rng.integers(0, 600, 600)
         resampled = moments(name, counts_from_rows(score[index], truth[index], weight=weight[index]))
         values.append(resampled.value)
-    assert found.se == pytest.approx(float(np.std(values)), rel=0.15)
+    assert found.se == pytest.approx(np.std(values), rel=0.15)
 
 
 def test_an_unseen_row_gives_a_perfect_order_an_error_and_pulls_the_area_inwards():

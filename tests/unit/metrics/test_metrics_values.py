@@ -85,7 +85,7 @@ def test_binned_errors_agree_with_a_plain_loop_over_the_rows():
             w = weight[inside]
             gaps.append(abs(np.average(truth[inside], weights=w) - np.average(score[inside], weights=w)))
             shares.append(w.sum() / weight.sum())
-    assert ece(bins) == pytest.approx(float(np.dot(gaps, shares)), abs=1e-9)
+    assert ece(bins) == pytest.approx(np.dot(gaps, shares), abs=1e-9)
     assert mce(bins) == pytest.approx(max(gaps), abs=1e-9)
 
 

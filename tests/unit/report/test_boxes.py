@@ -28,7 +28,7 @@ def test_the_five_numbers_are_the_quantiles_of_the_rows_each_as_often_as_it_weig
         box = found[name]
         each = np.repeat(score[mask], weight[mask])
         assert list(box.scores) == list(np.quantile(each, (0, 0.25, 0.5, 0.75, 1), method="inverted_cdf"))
-        assert box.weight == pytest.approx(float(weight[mask].sum()))
+        assert box.weight == pytest.approx(weight[mask].sum())
 
 
 def test_with_the_probability_of_a_label_only_what_was_predicted_is_looked_at():

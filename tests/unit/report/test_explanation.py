@@ -547,7 +547,7 @@ def test_real_evidence_brings_every_number_an_explanation_says():
     found = real(RISE, (week,))
     assert found.verdict.reason is Reason.INCREASED
     told = document(found)
-    assert told["numbers"]["promised"] == pytest.approx(float(week.ws.sum() / week.rows))
+    assert told["numbers"]["promised"] == pytest.approx(week.ws.sum() / week.rows)
     assert told["numbers"]["kept"] == pytest.approx(week.positives / week.rows)
     assert None not in [told[name] for name in ("change", "threshold", "value", "baseline", "p_value", "p_adjusted")]
     assert {"low", "plug_in", "rate", "family", "rank"} <= {k for k, v in told["numbers"].items() if v is not None}
