@@ -199,8 +199,12 @@ def two_incidents_of_one_label(real: Any) -> Any:
 
 
 def the_window_that_opened_it(real: Any) -> Any:
-    """Footer and link stay at the first window."""
-    return lambda story, incident, links: real(story, replace(incident, window=incident.opened_window), links)
+    """The footer stays at the first window."""
+
+    def message_of(incident: Any, *about: Any, footer: str, **more: Any) -> Any:
+        return real(incident, *about, footer=footer.replace(incident.window, incident.opened_window), **more)
+
+    return message_of
 
 
 def acknowledge_once_more(real: Any) -> Any:
@@ -259,7 +263,7 @@ FAULTS = [
     Fault(reminders_without_ids, incident_message, "repeat_message", ("id in a reminder",), 4),
     Fault(a_vanished_label_is_not_called_so, findings, "_missed", ("a vanished label is called so",), 5),
     Fault(two_incidents_of_one_label, findings, "findings", ("two incidents of one label",), 4),
-    Fault(the_window_that_opened_it, incident_message, "_footer", ("newest window of a message",), 4),
+    Fault(the_window_that_opened_it, incident_message, "message_of", ("newest window of a message",), 4),
     Fault(acknowledge_once_more, blocks, "incident_buttons", ("whether it can be acknowledged",), 4),
     Fault(dead_links, Links, "label", ("link",), 4),
     Fault(nothing_said_of_what_was_not_judged, label, "doubt_of", ("doubt in words",), 1),
