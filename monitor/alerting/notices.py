@@ -44,8 +44,7 @@ def ending(monitor: Monitor, tell: Tell, decision: IncidentDecision, incident: I
     top, lines = _told(story, incident)
     if isinstance(story, LabelStory):
         why = f": {decision.why}" if decision.why else ""
-        switch = "" if story.switch is None else story.switch.short or story.switch.words
-        lines = [f"{story.name} {reason_words(decision.reason)}{why}", switch]
+        lines = [f"{story.name} {reason_words(decision.reason)}{why}", story.automation]
     return [
         _notice(monitor, incident, name, f"Over: {top}", lines, hashed(root_of(incident, name), "end"))
         for name in names

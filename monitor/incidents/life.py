@@ -189,8 +189,7 @@ def retire(incident: Incident, why: str, now: datetime) -> IncidentDecision:
 
 def acknowledge(incident: Incident, actor: str, now: datetime) -> IncidentDecision:
     """Somebody works on it: no more mentions. Also ends a silence, since that person wants the news."""
-    refusal = _refusal(incident, actor)
-    if refusal is not None:
+    if (refusal := _refusal(incident, actor)) is not None:
         return IncidentDecision("refuse", refusal, incident, actor=actor)
     if incident.state == "acknowledged":
         return IncidentDecision("nothing", _R.ALREADY_ACKNOWLEDGED, incident, actor=actor)
@@ -214,8 +213,7 @@ def silence(incident: Incident, actor: str, until: datetime, now: datetime) -> I
 
 def resolve(incident: Incident, actor: str, reason: str, now: datetime) -> IncidentDecision:
     """A person ends it, and says why. A trouble in a later window soon after still brings it back."""
-    if not actor.strip() or not reason.strip():
-        refusal = _R.REASON_MISSING if actor.strip() else _R.NAME_MISSING
+    if (refusal := _missing(actor, reason)) is not None:
         return IncidentDecision("refuse", refusal, incident, actor=actor)
     if not incident.is_open:
         return IncidentDecision("nothing", _R.ALREADY_RESOLVED, incident, actor=actor)
@@ -228,10 +226,8 @@ def resolve(incident: Incident, actor: str, reason: str, now: datetime) -> Incid
 
 def note(incident: Incident, actor: str, text: str) -> IncidentDecision:
     """A person adds a note, which is kept with the incident and shown in the thread of its message."""
-    if not actor.strip() or not text.strip():
-        return IncidentDecision(
-            "refuse", _R.REASON_MISSING if actor.strip() else _R.NAME_MISSING, incident, actor=actor
-        )
+    if (refusal := _missing(actor, text)) is not None:
+        return IncidentDecision("refuse", refusal, incident, actor=actor)
     return IncidentDecision("note", _R.NOTED, replace(incident, version=incident.version + 1), actor=actor, why=text)
 
 
@@ -255,10 +251,14 @@ def wake(incident: Incident, now: datetime) -> IncidentDecision:
     return IncidentDecision("wake", _R.SILENCE_ENDED, after)
 
 
-def _refusal(incident: Incident, actor: str) -> IncidentReason | None:
+def _missing(actor: str, why: str) -> IncidentReason | None:
     if not actor.strip():
         return _R.NAME_MISSING
-    return None if incident.is_open else _R.ALREADY_RESOLVED
+    return None if why.strip() else _R.REASON_MISSING
+
+
+def _refusal(incident: Incident, actor: str) -> IncidentReason | None:
+    return _missing(actor, "-") or (None if incident.is_open else _R.ALREADY_RESOLVED)
 
 
 # --- what is stored and sent

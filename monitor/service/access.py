@@ -8,7 +8,7 @@ import ipaddress
 import json
 import logging
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from fastapi.routing import APIRoute
 
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.request_limits import CALLER
-from monitor.service.tokens import Entry, TokensBroken, TokensFile, entry_of, hidden
+from monitor.service.tokens import TokensBroken, TokensFile, entry_of, hidden
 
 log = logging.getLogger("monitor.http")
 
@@ -74,42 +74,30 @@ class Guard:
             return None
         if self.proxy is not None and scope == PAGE and (person := self.proxy.person(request)) is not None:
             return person
-        if self.tokens is None:
-            raise RequestRefused(_R.NOT_LOCAL if reads else _R.NO_TOKENS)
-        entry = self._entry(self.tokens, request, page=scope == PAGE)
-        return _with_scope(entry, "read" if scope == PAGE else scope)
+        if self.tokens is None and reads:
+            raise RequestRefused(_R.NOT_LOCAL)
+        page = scope == PAGE
+        asks = {"WWW-Authenticate": 'Basic realm="calmon", charset="UTF-8"' if page else 'Bearer realm="calmon"'}
+        return self.let_token(
+            _token(request.headers.get("authorization", ""), page=page), "read" if page else scope, asks
+        )
 
-    def let_token(self, token: str, scope: str) -> str:
-        """The name of the token in a form's own field. Raises :class:`RequestRefused` where it lacks the scope."""
+    def let_token(self, token: str | None, scope: str, asks: Mapping[str, str] | None = None) -> str:
+        """The name of a token; ``asks`` are the headers that ask for one. Raises :class:`RequestRefused`."""
         if self.tokens is None:
             raise RequestRefused(_R.NO_TOKENS)
-        entry = entry_of(self._entries(self.tokens), token.strip()) if token.strip() else None
-        if entry is None:
-            raise RequestRefused(_R.TOKEN_UNKNOWN if token.strip() else _R.TOKEN_MISSING)
-        return _with_scope(entry, scope)
-
-    def _entries(self, file: TokensFile) -> Sequence[Entry]:
         try:
-            return file.entries()
+            entries = self.tokens.entries()
         except TokensBroken as broken:
             log.error("%s", broken)
             raise RequestRefused(_R.TOKENS_UNREADABLE) from None
-
-    def _entry(self, file: TokensFile, request: Request, *, page: bool) -> Entry:
-        entries = self._entries(file)
-        asks = {"WWW-Authenticate": 'Basic realm="calmon", charset="UTF-8"' if page else 'Bearer realm="calmon"'}
-        token = _token(request.headers.get("authorization", ""), page=page)
-        found = None if token is None else entry_of(entries, token)
-        if found is None:
-            raise RequestRefused(_R.TOKEN_MISSING if token is None else _R.TOKEN_UNKNOWN, headers=asks)
-        return found
-
-
-def _with_scope(entry: Entry, scope: str) -> str:
-    if scope not in entry.scopes:
-        has = f"{entry.name} may {', '.join(sorted(entry.scopes))}, but not {scope}"
-        raise RequestRefused(_R.SCOPE_MISSING, has)
-    return entry.name
+        entry = entry_of(entries, token) if token else None
+        if entry is None:
+            raise RequestRefused(_R.TOKEN_UNKNOWN if token else _R.TOKEN_MISSING, headers=asks)
+        if scope not in entry.scopes:
+            has = f"{entry.name} may {', '.join(sorted(entry.scopes))}, but not {scope}"
+            raise RequestRefused(_R.SCOPE_MISSING, has)
+        return entry.name
 
 
 def is_loopback(host: str) -> bool:

@@ -61,7 +61,7 @@ async def post_switch(request: Request) -> Response:
     refuse_other_site(request.headers)
     fields = fields_of(request.headers.get("content-type", ""), await request.body())
     guard: Guard = request.app.state.guard
-    token = fields.pop("token", "")
+    token = fields.pop("token", "").strip()
     name = f"api:{await to_thread.run_sync(guard.let_token, token, scope_of(fields))}"
     target = await to_thread.run_sync(turn, backend_of(request), fields, name)
     return Response(status_code=303, headers={"Cache-Control": "no-store", "Location": target})

@@ -121,6 +121,11 @@ class LabelStory:
         return f": {known}" if known else ""
 
     @property
+    def automation(self) -> str:
+        """What is said of its switch, as short as may be; "" where there is none."""
+        return "" if self.switch is None else self.switch.short or self.switch.words
+
+    @property
     def sentence(self) -> str:
         """The story in one sentence, without a full stop: the headline, what was measured, and since when."""
         return self.headline + self.known
@@ -350,8 +355,7 @@ def do_now(diagnosis: Diagnosis, switch: SwitchStory | None) -> str:
 def story_lines(story: LabelStory) -> list[str]:
     """A story in at most three lines: what is the matter; where, why and at what cost; automation and what to do."""
     why = "; ".join(part for part in (story.cost, story.where, story.cause) if part)
-    automation = "" if story.switch is None else story.switch.short or story.switch.words
-    act = "; ".join(part for part in (automation, f"now: {story.do_now}" if story.do_now else "") if part)
+    act = "; ".join(part for part in (story.automation, f"now: {story.do_now}" if story.do_now else "") if part)
     ahead = f"next: {story.next_step}" if story.next_step else ""
     if why and act and ahead:
         return [story.sentence, why, f"{act}; {ahead}"]

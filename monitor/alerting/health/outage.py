@@ -79,32 +79,27 @@ def report(settings: Settings, to: Route, flow: str, error: str, now: datetime) 
     if sender is None:
         log.error("not sent: no token: %s", error)
         return
-    with _claimed(file_of(settings)):
-        _report(settings, sender, to, flow, error, now)
+    with _claimed(file_of(settings)):  # another process may have sent it
+        outage = _read(settings) or Outage(since=now.isoformat())
+        if outage.told and (to.repeat is None or now - datetime.fromisoformat(outage.told) < to.repeat):
+            log.error("reported already: the history cannot be used: %s", error)
+            return
+        made = _message(settings, outage, to, flow, error, now)
+        channel = made.channel
+        _write(settings, replace(outage, channel=channel, uncertain=True))  # in case this process ends while it sends
+        try:
+            where = find_or_send(sender, made, _root(outage), outage.uncertain)
+        except TransportError as failed:
+            log.error("not sent: %s: %s", failed, made.payload["text"])
+            _write(settings, replace(outage, channel=channel, uncertain=True) if failed.ambiguous else outage)
+            return
+        first = outage if outage.ts else replace(outage, channel=channel, channel_id=where.channel_id, ts=where.ts)
+        _write(settings, replace(first, told=now.isoformat(), number=outage.number + 1, uncertain=False))
 
 
 def sender_to(settings: Settings, address: str) -> Sender | None:
     """What sends to a channel, or to a receiver beside Slack; None where its token or address is not set."""
     return apprise_of(settings) if address.startswith(APPRISE) else sender_of(settings)
-
-
-def _report(settings: Settings, sender: Sender, to: Route, flow: str, error: str, now: datetime) -> None:
-    """Send the message or a due reminder, unless another process has sent it."""
-    outage = _read(settings) or Outage(since=now.isoformat())
-    if outage.told and (to.repeat is None or now - datetime.fromisoformat(outage.told) < to.repeat):
-        log.error("reported already: the history cannot be used: %s", error)
-        return
-    made = _message(settings, outage, to, flow, error, now)
-    channel = made.channel
-    _write(settings, replace(outage, channel=channel, uncertain=True))  # in case this process ends while it sends
-    try:
-        where = find_or_send(sender, made, _root(outage), outage.uncertain)
-    except TransportError as failed:
-        log.error("not sent: %s: %s", failed, made.payload["text"])
-        _write(settings, replace(outage, channel=channel, uncertain=True) if failed.ambiguous else outage)
-        return
-    first = outage if outage.ts else replace(outage, channel=channel, channel_id=where.channel_id, ts=where.ts)
-    _write(settings, replace(first, told=now.isoformat(), number=outage.number + 1, uncertain=False))
 
 
 def report_lost(settings: Settings, config: Config, what: str, error: HistoryLost) -> None:

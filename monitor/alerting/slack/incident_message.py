@@ -109,7 +109,7 @@ def _sentence(text: str) -> str:
 
 
 def _automation(story: LabelStory) -> str:
-    return "" if story.switch is None else f"{escape(story.switch.short or story.switch.words)}."
+    return f"{escape(story.automation)}." if story.switch is not None else ""
 
 
 def news_message(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from markupsafe import Markup
 
@@ -17,6 +17,7 @@ from monitor.report.figures.trend import Trend, TrendPoint
 SIDE = 330.0
 """The width and height of a diagram of scores, in pixels."""
 BARS, FIFTHS = 20, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+_FIFTHS = [f"{v:g}" for v in FIFTHS]
 
 
 def trend_lines(trend: Trend, plot: Plot, at: Mapping[str, float]) -> Iterator[str]:
@@ -55,15 +56,20 @@ def point_words(point: TrendPoint) -> str:
 def reliability_svg(found: Reliability, names: tuple[str, str], side: float = SIDE) -> Markup:
     """The hit rate of each bin over its mean score, with its interval; ``names`` are of this week and the other."""
     plot = Plot(42.0, 12.0, side - 54.0, side - 54.0, 0.0, 1.0, 0.0, 1.0)
-    marks = [f"{v:g}" for v in FIFTHS]
-    parts = [plot.y_axis(FIFTHS, marks), plot.x_axis(FIFTHS, marks), plot.line([(0.0, 0.0), (1.0, 1.0)], "base")]
+    parts = [plot.y_axis(FIFTHS, _FIFTHS), plot.line([(0.0, 0.0), (1.0, 1.0)], "base")]
     for points, which, name in ((found.baseline, "2", names[1]), (found.points, "", names[0])):
         parts.append(plot.line([(p.score, p.rate) for p in points], f"value{which}"))
         for p in points:
             parts.append(plot.line([(p.score, p.low), (p.score, p.high)], f"whisker{which}"))
             parts.append(plot.point(p.score, p.rate, f"{name}: {_bin_words(p)}", f"point{which}", 3.0))
-    parts.append(text(plot.left + plot.width / 2, side - 8, "mean score", "middle"))
-    return figure(side, side, parts, f"Hit rate over mean score, {' and '.join(filter(None, names))}")
+    return _of_scores(plot, parts, "mean score", "Hit rate over mean score", names)
+
+
+def _of_scores(plot: Plot, parts: Sequence[str], axis: str, told: str, names: Iterable[str]) -> Markup:
+    """The figure of a plot over scores from 0 to 1, in a square."""
+    side, middle = plot.width + 54.0, plot.left + plot.width / 2
+    below = plot.x_axis(FIFTHS, _FIFTHS), text(middle, side - 8, axis, "middle")
+    return figure(side, side, (*parts, *below), f"{told}, {' and '.join(filter(None, names))}")
 
 
 def _bin_words(point: ReliabilityPoint) -> str:
@@ -94,6 +100,4 @@ def histogram_svg(counts: Counts, other: Counts | None, automate_at: float, name
     steps = [(x / BARS, share) for k, share in enumerate(beside) for x in (k, k + 1)]
     parts += [plot.line(steps, "base")] if steps else []
     parts.append(plot.upright(automate_at, "chosen"))
-    parts.append(plot.x_axis(FIFTHS, [f"{v:g}" for v in FIFTHS]))
-    parts.append(text(plot.left + plot.width / 2, SIDE - 8, "score", "middle"))
-    return figure(SIDE, SIDE, parts, f"Rows by score, {' and '.join(filter(None, names))}")
+    return _of_scores(plot, parts, "score", "Rows by score", names)
