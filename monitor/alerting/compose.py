@@ -34,6 +34,7 @@ from monitor.core.wording import clean
 from monitor.history.delivery_rows import Root
 from monitor.incidents.life import WATCHDOG, IncidentDecision, event_of
 from monitor.story.gather import Teller
+from monitor.story.incident import reason_words
 from monitor.story.label import LabelStory
 
 log = logging.getLogger(__name__)
@@ -269,13 +270,34 @@ class _Composer:
 
     def notices(self, decision: IncidentDecision, incident: Incident) -> list[Delivery]:
         """The notices of a decision: a new one where people are called, a last one to all who had one."""
-        if decision.kind == "resolve":
-            return notices.ending(self.monitor, self.story, decision, incident)
-        return self.calling(incident, again=True) if decision.calls else []
+        if decision.kind != "resolve":
+            return self.calling(incident, again=True) if decision.calls else []
+        roots = {name: notices.root_of(incident, name) for name in notices.receivers(self.monitor.config)}
+        had = {name: root for name, root in roots.items() if notices.is_stored(self.monitor, root)}
+        story = self.story(incident) if had else None
+        if story is None:
+            return []
+        top, lines = notices.told(story, incident)
+        if isinstance(story, LabelStory):
+            why = f": {decision.why}" if decision.why else ""
+            lines = [f"{story.name} {reason_words(decision.reason)}{why}", story.automation]
+        return [
+            notices.notice(self.monitor, incident, name, f"Over: {top}", lines, hashed(root, "end"))
+            for name, root in had.items()
+        ]
 
     def calling(self, incident: Incident, *, again: bool) -> list[Delivery]:
         """The notice of an open incident; with ``again`` also where its receiver had one already."""
-        return notices.calling(self.monitor, self.story, incident, self.route_of(incident), again=again)
+        route = self.route_of(incident)
+        if route is None or route.apprise is None or incident.state != "open":
+            return []
+        first = notices.root_of(incident, route.apprise)
+        is_told = notices.is_stored(self.monitor, first)
+        story = self.story(incident) if again or not is_told else None
+        later = hashed(first, str(incident.version)) if is_told else ""
+        if story is None:
+            return []
+        return [notices.notice(self.monitor, incident, route.apprise, *notices.told(story, incident), later)]
 
     def route_of(self, incident: Incident) -> Route | None:
         """The route that takes an incident; of the monitor's, one that refuses no messages, if there is any."""

@@ -5,53 +5,22 @@ They have no threads and no edits, so each notice says all of it, with the addre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 from monitor.alerting.health.message import notice_lines
 from monitor.alerting.slack.blocks import hashed
 from monitor.alerting.slack.incident_message import Story
 from monitor.alerting.slack.links import links_of
 from monitor.alerting.slack.message import delivery_of
-from monitor.config.model import Config, Route
+from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core.records import APPRISE, Delivery, Incident
-from monitor.incidents.life import IncidentDecision
-from monitor.story.incident import reason_words
 from monitor.story.label import LabelStory, labels_words, story_lines
 
-Tell: TypeAlias = Callable[[Incident], Story | None]
 _KINDS = {"critical": "failure", "warning": "warning", "info": "info"}
 
 
-def calling(monitor: Monitor, tell: Tell, incident: Incident, route: Route | None, *, again: bool) -> list[Delivery]:
-    """The notice of an open incident to the receiver of its route; with ``again`` also where it had one already."""
-    if route is None or route.apprise is None or incident.state != "open":
-        return []
-    first = root_of(incident, route.apprise)
-    is_told = _is_stored(monitor, first)
-    story = tell(incident) if again or not is_told else None
-    later = hashed(first, str(incident.version)) if is_told else ""
-    return [] if story is None else [_notice(monitor, incident, route.apprise, *_told(story, incident), later)]
-
-
-def ending(monitor: Monitor, tell: Tell, decision: IncidentDecision, incident: Incident) -> list[Delivery]:
-    """The last notice of an incident, to everyone who had one since it was opened or came back."""
-    names = [name for name in _receivers(monitor.config) if _is_stored(monitor, root_of(incident, name))]
-    story = tell(incident) if names else None
-    if story is None:
-        return []
-    top, lines = _told(story, incident)
-    if isinstance(story, LabelStory):
-        why = f": {decision.why}" if decision.why else ""
-        lines = [f"{story.name} {reason_words(decision.reason)}{why}", story.automation]
-    return [
-        _notice(monitor, incident, name, f"Over: {top}", lines, hashed(root_of(incident, name), "end"))
-        for name in names
-    ]
-
-
-def _told(story: Story, incident: Incident) -> tuple[str, list[str]]:
+def told(story: Story, incident: Incident) -> tuple[str, list[str]]:
     """(What is the matter, all that is told of it)."""
     if not isinstance(story, LabelStory):
         return story.title(incident), notice_lines(story)
@@ -61,10 +30,11 @@ def _told(story: Story, incident: Incident) -> tuple[str, list[str]]:
 
 def messages_of(config: Config, incident: Incident) -> list[str]:
     """The ids of the first messages about an incident: in Slack, and of every receiver that may have been told."""
-    return [*filter(None, [incident.root]), *(root_of(incident, name) for name in _receivers(config))]
+    return [*filter(None, [incident.root]), *(root_of(incident, name) for name in receivers(config))]
 
 
-def _receivers(config: Config) -> list[str]:
+def receivers(config: Config) -> list[str]:
+    """The receivers beside Slack that any route has."""
     return list(dict.fromkeys(each.apprise for each in config.routes if each.apprise is not None))
 
 
@@ -73,11 +43,12 @@ def root_of(incident: Incident, name: str) -> str:
     return hashed("apprise", name, incident.id, str(incident.reopened))
 
 
-def _is_stored(monitor: Monitor, id: str) -> bool:
+def is_stored(monitor: Monitor, id: str) -> bool:
+    """Whether the history has this notice."""
     return monitor.store.message(id)[0] is not None
 
 
-def _notice(monitor: Monitor, incident: Incident, name: str, top: str, lines: Sequence[str], later: str) -> Delivery:
+def notice(monitor: Monitor, incident: Incident, name: str, top: str, lines: Sequence[str], later: str) -> Delivery:
     """One notice; ``later`` is the id of one that follows the first."""
     first = root_of(incident, name)
     said = [f"{line[:1].upper()}{line[1:].removesuffix('.')}." for line in lines if line]

@@ -33,9 +33,8 @@ from monitor.metrics.registry import METRICS
 from monitor.recalibration.gain import Gain, gains_on_unseen
 from monitor.recalibration.score_map import Method
 from monitor.report import words
-from monitor.report.figures.boxes import FiveNumbers, score_boxes
-from monitor.report.figures.curves import Curve, risk_coverage_data
 from monitor.report.figures.reliability import Reliability
+from monitor.report.figures.scores import Curve, FiveNumbers, risk_coverage_data, score_boxes
 from monitor.report.figures.trend import Trend
 from monitor.story.label import LabelStory
 
@@ -216,11 +215,6 @@ class ReportData:
         return ZoneInfo(self.zone)
 
     @property
-    def unit(self) -> str:
-        """What a window is called: week or day."""
-        return self.window.unit
-
-    @property
     def stories(self) -> list[LabelStory]:
         """The stories of all subjects that were judged."""
         return [report.story for report in self.by_attention if report.story is not None]
@@ -271,6 +265,8 @@ def nothing_of(data: ReportData, source: str, newest: str | None, *, configured:
     """
     window, others = data.window.name, sorted({report.subject.source for report in data.subjects})
     unknown = "" if configured else ", which alerts.yaml does not have,"
-    other = f"its newest result is of {newest}" if newest is not None else f"it has none of any other {data.unit}"
+    other = (
+        f"its newest result is of {newest}" if newest is not None else f"it has none of any other {data.window.unit}"
+    )
     known = f"has results of {words.listed(others)}" if others else "has no result of any source"
     return f"{clean(source)}{unknown} has no result of {window}; {other}; {window} {known}"

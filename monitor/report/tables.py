@@ -18,8 +18,8 @@ from monitor.recalibration.score_map import METHODS
 from monitor.report import words
 from monitor.report.data import TENTHS, ReportData, SubjectReport
 from monitor.report.expected import SHOWN
-from monitor.report.figures.boxes import WIDTH, box_text
 from monitor.report.figures.reliability import ReliabilityPoint
+from monitor.report.figures.scores import WIDTH, box_text
 from monitor.story.label import STATE_WORDS
 
 ESTIMATES: tuple[tuple[str, Where], ...] = (

@@ -1,12 +1,14 @@
-"""What is told of all labels of one window: who needs somebody, what cannot be told, and how many are fine. Pure."""
+"""What is told of all labels of one window, and of the runs of each source. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
 
 from monitor.core.diagnoses import DiagnosisState, NotTold
 from monitor.core.records import Action
-from monitor.core.wording import clean, count_of
+from monitor.core.wording import clean, count_of, duration
 from monitor.story.label import NOT_TOLD, STATE_WORDS, LabelStory, labels_words
 
 ALONE = 6
@@ -72,3 +74,37 @@ def actions_words(actions: Iterable[Action]) -> str:
         f"{_ACTIONS[kind]}: {clean(state, 200)} ({labels_words(tuple(dict.fromkeys(labels)))})"
         for (kind, state), labels in about.items()
     )
+
+
+_UNITS = {"weekly": "week", "daily": "day"}
+
+
+def source_stories(
+    runs: Iterable[Mapping[str, Any]], sources: Iterable[str], now: datetime
+) -> list[tuple[str, str, bool]]:
+    """Of each source the newest run of each schedule, in words, and whether one did not end well, or not after a day.
+
+    ``runs`` are rows, newest first.
+
+    >>> source_stories([], ["tickets"], datetime(2026, 11, 16))
+    [('tickets', 'never judged', False)]
+    """
+    newest: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for run in runs:
+        newest.setdefault((run["source"], run["schedule"]), run)
+    stories = []
+    for source in sources:
+        mine = [newest[source, schedule] for schedule in _UNITS if (source, schedule) in newest]
+        failed = any(
+            (run["state"] != "done" and now - run["started_at"] > timedelta(days=1)) or run["state"] == "failed"
+            for run in mine
+        )
+        stories.append((source, "; ".join(_run_words(run, now) for run in mine) or "never judged", failed))
+    return stories
+
+
+def _run_words(run: Mapping[str, Any], now: datetime) -> str:
+    name, begun, ended = f"{_UNITS[run['schedule']]} {clean(run['window_name'])}", run["started_at"], run["finished_at"]
+    if ended is None:
+        return f"{name} {run['state']}, begun {duration(now - begun)} ago"
+    return f"{name} {'judged' if run['state'] == 'done' else run['state']} {duration(now - ended)} ago"

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from monitor.core.records import Incident
-from monitor.service.pages.incident import text_of
-from monitor.service.pages.incidents import summary
+from monitor.service.pages.incidents import summary, text_of
 from tests.fakes.alerts_world import AlertsWorld, Judged, alerts_world
 from tests.fakes.html_tables import table_of
 from tests.fakes.in_process import ServiceClient, in_process

@@ -375,9 +375,8 @@ def find_or_send(sender: Sender, delivery: Delivery, root: Sent | None, uncertai
         found = sender.find(delivery, root)
     except TransportError as error:
         if not error.permanent:  # the search failed: it is still not known
-            raise TransportError(
-                error.message, ambiguous=True, retry_after=error.retry_after, code=error.code
-            ) from error
+            error.ambiguous = True
+            raise
         log.warning("delivery %s: %s; sent again, marked as a possible repeat", delivery.id, error.message)
         return _repeat(sender, delivery, root)
     return found if found is not None else sender.send(delivery, root)
@@ -392,9 +391,8 @@ def _repeat(sender: Sender, delivery: Delivery, root: Sent | None) -> Sent:
         return sender.send(replace(delivery, payload=payload), root)
     except TransportError as error:
         # whatever the result of this attempt, that of the earlier one is not known
-        raise TransportError(
-            error.message, permanent=error.permanent, ambiguous=True, retry_after=error.retry_after, code=error.code
-        ) from error
+        error.ambiguous = True
+        raise
 
 
 def backoff(attempts: int, retry_after: float | None) -> timedelta:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from monitor.service.pages import (
     automation,
     compare,
-    incident,
     incidents,
     items,
     label,
@@ -20,7 +19,7 @@ PAGES: tuple[Page, ...] = (
     label.PAGE,
     items.PAGE,
     incidents.PAGE,
-    incident.PAGE,
+    incidents.ONE,
     automation.PAGE,
     compare.PAGE,
     rules.PAGE,

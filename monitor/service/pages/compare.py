@@ -67,7 +67,9 @@ class Comparing:
             if not windows:
                 raise RequestRefused(ProblemReason.REQUEST_INVALID, "no week of this source has rows of that version")
             name = f"version {version} ({windows[-1].name} to {windows[0].name})"
-            return ComparedSide(name, windows, ("model_version", version) if self.has_versions else None, version)
+            source = self.context.config.sources.get(self.source)  # whether it has estimates for each model version
+            of_segment = source is not None and "model_version" in source.segments
+            return ComparedSide(name, windows, ("model_version", version) if of_segment else None, version)
         return ComparedSide(text, (self.context.week_named(text),))
 
     def measured(self, side: ComparedSide, labels: Sequence[str | None]) -> dict[SideKey, Measured]:
@@ -82,12 +84,6 @@ class Comparing:
             weeks.setdefault((row.label, row.metric, row.population), []).append(one)
         means = {key: mean_of(parts) for key, parts in weeks.items()}
         return {key: mean for key, mean in means.items() if mean is not None}
-
-    @property
-    def has_versions(self) -> bool:
-        """Whether estimates are made for each model version."""
-        source = self.context.config.sources.get(self.source)
-        return source is not None and "model_version" in source.segments
 
     def counts(self, side: ComparedSide, label: str | None) -> Counts | None:
         """The rows of one label on one side; for a model version, of the weeks without rows of another version."""

@@ -1,17 +1,21 @@
-"""``/incidents``: one row a label, source or trouble of the monitor, open ones first, with what people did."""
+"""``/incidents``: one row a label, source or trouble of the monitor, open ones first, with what people did.
+
+``/incidents/<id>``: one incident, everything that happened to it, and its messages as they were sent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from statistics import median
+from typing import Any
 
 from monitor.alerting.health.message import reasons_of
 from monitor.core.records import SEVERITY_RANK, UNCHECKED, Incident
 from monitor.report.csv_table import Table
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
-from monitor.story.label import labels_words
+from monitor.story.label import labels_words, story_lines
 
 SPANS = {"13": 13, "26": 26, "52": 52, "156": 156}
 Key = tuple[str, str | None]
@@ -90,4 +94,42 @@ def _median(lengths: Sequence[timedelta]) -> timedelta | None:
     return timedelta(seconds=median(each.total_seconds() for each in lengths)) if lengths else None
 
 
+def make_one(context: PageContext) -> PageContent:
+    """The incident of that id. Raises NotFound or Ambiguous for an unknown one."""
+    incident = context.store.incident(context.text("id"))
+    story = None if incident.is_of_monitor else teller(context).of_incident(incident)
+    found = context.store.thread(incident.root) if incident.root else []
+    values = {
+        "incident": incident, "story": story, "events": context.store.incident_events(incident.id),
+        "lines": [what_of(incident)] if story is None else story_lines(story), "text_of": text_of,
+        # the message itself, then what followed by time
+        "messages": sorted(found, key=lambda d: d.operation != "post"),
+        "pages": [*(f"rules/{rule}" for rule in incident.rules), *(f"runbook/{name}" for name in incident.reasons)],
+    }  # fmt: skip
+    return PageContent("incident.html.j2", f"Incident: {incident.name}", values)
+
+
+def text_of(payload: Mapping[str, Any]) -> str:
+    """The text of a message as Slack got it, block by block; for a file, its title.
+
+    >>> text_of({"text": "short", "blocks": [{"type": "section", "text": {"type": "mrkdwn", "text": "*billing*"}}]})
+    '*billing*'
+    >>> text_of({"text": "short"}), text_of({"title": "Reliability", "png": "..."})
+    ('short', 'Reliability')
+    """
+    return "\n".join(_texts(payload.get("blocks"))) or str(payload.get("text") or payload.get("title") or "")
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """Every text of a block, in order; that of a button stands in brackets."""
+    if isinstance(part, list):
+        yield from (text for each in part for text in _texts(each))
+    elif isinstance(part, Mapping):
+        for text in _texts([part.get("text"), part.get("fields"), part.get("elements")]):
+            yield f"[{text}]" if part.get("type") == "button" else text
+    elif isinstance(part, str):
+        yield part
+
+
 PAGE = Page("/incidents", make, nav="Incidents", query=frozenset({"weeks", "state", "severity", "source", "label"}))
+ONE = Page("/incidents/{id}", make_one)

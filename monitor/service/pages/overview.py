@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,13 +11,12 @@ from markupsafe import Markup
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import TimelineEvent, Window
 from monitor.core.windows import span
-from monitor.core.wording import count_of
 from monitor.report.csv_table import Table
 from monitor.report.figures.strip import strip
 from monitor.service.pages.base import Page, PageContent, PageContext, teller
 from monitor.service.pages.incidents import what_of
 from monitor.story.label import STATE_WORDS, LabelStory
-from monitor.story.sources import source_stories
+from monitor.story.window import source_stories
 
 Key = tuple[str, str | None]
 
@@ -26,17 +24,14 @@ Key = tuple[str, str | None]
 def make(context: PageContext) -> PageContent:
     """The labels that pass the filters, as of now or as of a past week."""
     week, weeks = context.week(), context.weeks()
-    shown = [] if week is None else _shown(context, weeks, week)
+    # the weeks of the strips, oldest first, with those that were not evaluated; the last is the one shown
+    shown = [] if week is None else span(weeks[-1], week, context.config.zone)[-context.range_weeks() :]
     states = _states(context, shown)
     stories = [each for each in teller(context, week).of_all() if _fits(context, each)]
     groups = {state.value: [story for story in stories if _group(story) is state] for state in DiagnosisState}
-    states_now = Counter(story.state for story in stories if story.label is not None)
     values = {
-        "week": week, "weeks": weeks, "groups": groups, "shown": shown, "total": len(stories),
+        "week": week, "weeks": weeks, "groups": groups, "shown": shown, "stories": stories,
         "drawn": partial(_drawn, states, [window.name for window in shown]),
-        "counted": {state.value: states_now[state] for state in DiagnosisState},
-        "sizes": {name: _size(of) for name, of in groups.items()},
-        "all_degraded": all(story.state is DiagnosisState.DEGRADED for story in groups["degraded"]),
         "sources": source_stories(_runs(context), context.config.sources, context.now),
         # nothing is said of the monitor itself as of a past week
         "of_monitor": () if context.text("week") else context.store.unresolved_incidents(of_monitor=True),
@@ -49,19 +44,6 @@ def make(context: PageContext) -> PageContent:
         "sentence", "next_step",
     )  # fmt: skip
     return PageContent("overview.html.j2", "Overview", values, {"labels": lambda: Table.of(stories, *columns)})
-
-
-def _shown(context: PageContext, newest_first: Sequence[Window], week: Window) -> list[Window]:
-    """The weeks of the strips, oldest first, with those that were not evaluated; the last is the one shown."""
-    return span(newest_first[-1], week, context.config.zone)[-context.range_weeks() :]
-
-
-def _size(stories: Sequence[LabelStory]) -> str:
-    """How many labels a group has, in words; a source as a whole is no label."""
-    labels = sum(story.label is not None for story in stories)
-    wholes = count_of(len(stories) - labels, "source") + " as a whole"
-    parts = (count_of(labels, "label") if labels else "", wholes if labels < len(stories) else "")
-    return " and ".join(filter(None, parts))
 
 
 def _fits(context: PageContext, story: LabelStory) -> bool:

@@ -8,7 +8,7 @@ import pytest
 from monitor.core.counts import Counts, counts_from_rows
 from monitor.metrics.cost import Costs
 from monitor.metrics.selective import looked_at
-from monitor.report.figures.curves import risk_coverage_data
+from monitor.report.figures.scores import risk_coverage_data
 from tests.fakes.points import point
 
 

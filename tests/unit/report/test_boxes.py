@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.core.counts import counts_from_rows
-from monitor.report.figures.boxes import FiveNumbers, box_text, score_boxes
+from monitor.report.figures.scores import FiveNumbers, box_text, score_boxes
 
 CELLS = st.integers(0, 10_000)
 
