@@ -304,8 +304,11 @@ def _windows(verdict: Verdict, passed: Passed) -> str:
     """Why several windows were put together, or why not."""
     detail, answers, asks = verdict.detail, [], verdict.detail.get("asks", 1)
     if verdict.windows > 1:
+        since = clean(str(detail.get("since")))
         why = (
-            _since_words(verdict)
+            f"evidence is strongest from {since} on"
+            if _is_accumulated(verdict) and detail.get("suspected")
+            else f"the rule is about lasting evidence, and nothing was suspected since {since}"
             if _is_accumulated(verdict)
             else f"the rule is about {asks} of them running"
             if verdict.windows == asks
@@ -346,13 +349,6 @@ def _truth_error(verdict: Verdict, passed: Passed) -> str:
         f"{share:.4g} by `truth_error` in alerts.yaml, which alone can move {name} by as much, so that the limit is "
         f"{number(verdict.threshold)} where the rule says {number(facts['stated'])}{left}"
     )
-
-
-def _since_words(verdict: Verdict) -> str:
-    since = clean(str(verdict.detail.get("since")))
-    if verdict.detail.get("suspected"):
-        return f"evidence is strongest from {since} on"
-    return f"the rule is about lasting evidence, and nothing was suspected since {since}"
 
 
 def _segments(verdict: Verdict, passed: Passed) -> str:
@@ -398,10 +394,6 @@ def _readable(verdict: Verdict, passed: Passed) -> str:
 def _accepted(verdict: Verdict, passed: Passed) -> str:
     facts = fact(from_detail(verdict.detail["rejected"]))
     return f"what is left of {verdict.window.name} says nothing about the rest: {facts}"
-
-
-def _mature(verdict: Verdict, passed: Passed) -> str:
-    return waits_for(verdict.detail["maturity"])
 
 
 def _rows(verdict: Verdict, passed: Passed) -> str:
@@ -460,10 +452,6 @@ def _baseline(verdict: Verdict, passed: Passed) -> str:
     else:
         answer = f"no baseline was pinned{' for any of its labels' if 'mix_of' in verdict.detail else ''}"
     return answer
-
-
-def _same_settings(verdict: Verdict, passed: Passed) -> str:
-    return f"the baseline was pinned under other settings ({changed_settings(verdict)})"
 
 
 def _comparable(verdict: Verdict, passed: Passed) -> str:
@@ -661,11 +649,14 @@ _FACTS: Mapping[str, tuple[str, _Answer]] = {
 _CHECKS: Mapping[str, tuple[str, _Answer]] = {
     "readable": ("Could the source be read?", _readable),
     "accepted": ("Were the rows accepted?", _accepted),
-    "mature": ("Are enough truths known?", _mature),
+    "mature": ("Are enough truths known?", lambda verdict, _: waits_for(verdict.detail["maturity"])),
     "rows": ("Are there rows to look at?", _rows),
     "outside_baseline": ("Is the window outside the baseline's own time?", _outside_baseline),
     "baseline": ("Is there a baseline to compare with?", _baseline),
-    "same_settings": ("Was the baseline pinned under the present settings of the source?", _same_settings),
+    "same_settings": (
+        "Was the baseline pinned under the present settings of the source?",
+        lambda verdict, _: f"the baseline was pinned under other settings ({changed_settings(verdict)})",
+    ),
     "comparable": ("Can the bins be compared?", _comparable),
     "test_result": ("Has the test a result?", _test_result),
     "enough_rows": ("Are there enough rows?", _enough_rows),

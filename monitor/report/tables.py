@@ -17,7 +17,6 @@ from monitor.recalibration.gain import choose
 from monitor.recalibration.score_map import METHODS
 from monitor.report import words
 from monitor.report.data import TENTHS, ReportData, SubjectReport
-from monitor.report.expected import SHOWN
 from monitor.report.figures.reliability import ReliabilityPoint
 from monitor.report.figures.scores import WIDTH, box_text
 from monitor.story.label import STATE_WORDS
@@ -124,7 +123,7 @@ def before_truth(data: ReportData) -> Element:
     rows = [
         (
             report.subject, f"{first.n:,}", "–" if (known := first.detail.get("known")) is None else f"{known:,}",
-            *(report.interval(*key) or "–" for key in SHOWN),
+            *(report.interval(*key) or "–" for key in words.BEFORE_TRUTH),
         )
         for report in data.by_attention
         for first in report.estimates
@@ -135,8 +134,8 @@ def before_truth(data: ReportData) -> Element:
         "window and had no truth at its end. They hold while scores mean what they meant in the baseline; where the "
         "newest judged windows have shown that they do not, the map is that of these windows."
     )
-    head = ("label", "waiting", "known", *(f"expected {name}" for name in SHOWN.values()))
-    return Element("Before the truth (estimates)", head, rows, f"lrr{'l' * len(SHOWN)}", note)
+    head = ("label", "waiting", "known", *(f"expected {name}" for name in words.BEFORE_TRUTH.values()))
+    return Element("Before the truth (estimates)", head, rows, f"lrr{'l' * len(words.BEFORE_TRUTH)}", note)
 
 
 def segments(report: SubjectReport) -> Element:

@@ -16,7 +16,7 @@ from monitor.core.rejection_words import sentence
 from monitor.core.windows import run_command, series_of, with_gaps
 from monitor.core.wording import clean, count_of, maturity_words
 from monitor.evaluation.evaluate import Evaluated
-from monitor.report import expected, words
+from monitor.report import words
 from monitor.report.console import plain_table
 from monitor.report.data import ReportData
 from monitor.report.figures.scale import scale_of, sparkline
@@ -168,7 +168,7 @@ def _source_lines(part: Evaluated, *, told: bool) -> Iterator[Text]:
     if part.restated:
         again = ", ".join(past.window.name for past in part.restated)
         yield Text(f"Judged again, since truths came late: {again}.")
-    if expectation := expected.sentence(e for e in part.estimates if e.subject == Subject(part.source, None)):
+    if expectation := words.before_truth_words(e for e in part.estimates if e.subject == Subject(part.source, None)):
         yield Text(f"{name}: {expectation}", style="dim")
     if refused := sentence(part.rejected):
         yield Text(clean(refused, length=600), style="bold red")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, tzinfo
 
 from monitor.core.records import (
@@ -18,17 +18,20 @@ from monitor.core.records import (
     TRUTHS_SCARCE,
     UNRESOLVED_FAILED,
     WAITING_UNUSABLE,
+    Estimate,
     Interval,
     RejectedRows,
     Replica,
     ShiftResult,
     Subject,
+    Where,
     Window,
     parts_not_read,
     rows_before,
     rows_left,
 )
 from monitor.core.wording import EMPTY, and_more, clean, count_of, isolated, percent, title
+from monitor.metrics.names import EXPECTED
 
 _LOSS = "log loss"  # shorter than the name that sentences use
 
@@ -236,3 +239,35 @@ def replica_text(replica: Replica, zone: tzinfo) -> str:
 def moment_text(moment: datetime | None, zone: tzinfo) -> str:
     """``9 Nov 2026 14:05`` in ``zone``."""
     return "–" if moment is None else f"{day_text(moment, zone)} {moment.astimezone(zone):%H:%M}"
+
+
+BEFORE_TRUTH: Mapping[tuple[str, Where], str] = {
+    ("expected_accuracy", "all"): "accuracy",
+    ("expected_overconfidence", "automated"): "overconfidence (automated)",
+    ("expected_ece", "all"): "ECE",
+}
+"""The estimates that are shown first, and what each of them estimates."""
+MEASURED: Mapping[tuple[str, Where], tuple[str, Where]] = {
+    ("ece", "all"): ("expected_ece", "all"),
+    ("overconfidence", "automated"): ("expected_overconfidence", "automated"),
+}
+"""Measured series, and the estimate that is drawn beside each."""
+
+
+def before_truth_words(estimates: Iterable[Estimate]) -> str:
+    """What is expected of the waiting rows of one subject; "" if there is no estimate, or none that is news.
+
+    Where the newest judged windows have shown that scores no longer mean what they did, that is the news.
+    """
+    found = {(e.metric, e.where): e for e in estimates if e.metric in EXPECTED}
+    first = found.get(("expected_accuracy", "all"))
+    if first is None or first.detail.get("refuted"):
+        return ""
+    values = []
+    for key, name in BEFORE_TRUTH.items():
+        if key in found:
+            expected = found[key].interval
+            limits = f"{percent(expected.value)} ({percent(expected.low)} to {percent(expected.high)})"
+            values.append(f"{name} {limits if key[0] == 'expected_accuracy' else measured(expected)}")
+    waiting = f"{count_of(first.n, 'row')} had no truth at the end of {first.window.name}"
+    return f"{waiting}; expected, an estimate: {', '.join(values)}"

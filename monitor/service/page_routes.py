@@ -1,22 +1,31 @@
-"""The addresses for people, and for Prometheus: pages and their form, documents, numbers."""
+"""The addresses for people, and for Prometheus: pages and their form, documents, numbers.
+
+The form turns automation off or on. It carries a token in a field of its own, so a browser that is logged in changes
+nothing by itself: a page of another site does not know the token. Besides, only a form from a page of this service is
+accepted.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from anyio import to_thread
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 
 from monitor.core import documents
+from monitor.operations.change_switch import SwitchChange
 from monitor.report.document_page import document_html, index_html
 from monitor.service.access import OPEN, PAGE, QUERY, SCOPE, Guard, GuardedRoute, named
 from monitor.service.answers import backend_of, has, made
+from monitor.service.backend import Service
 from monitor.service.error_pages import root_of
-from monitor.service.forms import fields_of, refuse_other_site, scope_of, turn
 from monitor.service.pages import PAGES, items
 from monitor.service.pages.base import POLICY, STATIC, Page, PageRequest, static
 from monitor.service.problems import ON_PAGES, ProblemReason, RequestRefused, documented
+from monitor.service.tokens import Scope
 
 router = APIRouter(route_class=GuardedRoute)
 PROMETHEUS = "text/plain; version=0.0.4"
@@ -28,6 +37,10 @@ _DRIFT_POLICY = (  # Evidently's own page: its scripts run in a sandbox, and rea
     "sandbox allow-scripts; default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:; font-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+FORM_TYPE = "application/x-www-form-urlencoded"
+FIELDS = frozenset({"source", "label", "switch", "reason", "until", "token"})
+MOST_FIELDS, LONGEST = 20, 1_000
+Fields = Mapping[str, str]
 _R = ProblemReason
 _T = TypeVar("_T")
 
@@ -58,13 +71,52 @@ for _each in PAGES:
 @router.post("/automation", include_in_schema=False, openapi_extra={SCOPE: PAGE})
 async def post_switch(request: Request) -> Response:
     """Turn automation off or on: only from a page of this service, with a token in the form."""
-    refuse_other_site(request.headers)
-    fields = fields_of(request.headers.get("content-type", ""), await request.body())
+    headers = request.headers  # a form that was not sent from a page of this service is refused, as far as they say
+    fetched, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    same = fetched == "same-origin" if fetched is not None else urlsplit(origin or "").netloc == headers.get("host")
+    if not same:
+        raise RequestRefused(_R.REQUEST_INVALID, "the form was not sent from a page of this service")
+    fields = fields_of(headers.get("content-type", ""), await request.body())
     guard: Guard = request.app.state.guard
     token = fields.pop("token", "").strip()
     name = f"api:{await to_thread.run_sync(guard.let_token, token, scope_of(fields))}"
     target = await to_thread.run_sync(turn, backend_of(request), fields, name)
     return Response(status_code=303, headers={"Cache-Control": "no-store", "Location": target})
+
+
+def fields_of(content_type: str, body: bytes) -> dict[str, str]:
+    """The fields as they were sent. Raises RequestRefused for a body that does not fit the form."""
+    if content_type.partition(";")[0].strip().lower() != FORM_TYPE:
+        raise RequestRefused(_R.REQUEST_INVALID, f"a form is sent as {FORM_TYPE}")
+    try:
+        pairs = parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise RequestRefused(_R.REQUEST_INVALID, "the form cannot be read") from None
+    names = [name for name, _ in pairs]
+    if len(set(names)) != len(names) or not set(names) <= FIELDS:
+        raise RequestRefused(_R.REQUEST_INVALID, "a field of the form is unknown or is given twice")
+    return dict(pairs)
+
+
+def scope_of(fields: Fields) -> Scope:
+    """The scope that its token needs: off needs another one than on. Raises RequestRefused."""
+    found = fields.get("switch")
+    if found not in ("disable", "enable"):
+        raise RequestRefused(_R.REQUEST_INVALID, "say whether to turn off or on")
+    return "enable" if found == "enable" else "disable"
+
+
+def turn(service: Service, fields: Fields, by: str) -> str:
+    """Turn automation off or on; returns the address, relative to the root, of the page that shows it.
+
+    ``by`` is the token's name. Raises RequestRefused.
+    """
+    source, label, reason = fields.get("source", ""), fields.get("label", ""), fields.get("reason", "").strip()
+    if not reason or len(reason) > LONGEST or not reason.isprintable():
+        raise RequestRefused(_R.REQUEST_INVALID, f"a reason of up to {LONGEST:,} characters is needed, in one line")
+    until = service.local_time(fields["until"]) if fields.get("until") else None
+    service.change(SwitchChange(source, label or None, scope_of(fields) == "enable", by, reason, until))
+    return "automation?" + urlencode({"source": source, "label": label}) + "#switch"
 
 
 @router.get("/static/{name}", include_in_schema=False, openapi_extra={SCOPE: OPEN, QUERY: ["v"]})

@@ -393,11 +393,17 @@ def _may_be_ahead(observed: Observed, now: datetime) -> bool:
 
 def _gaps(observed: Observed, schedule: Schedule) -> Iterable[HealthIssue]:
     """Windows that were missed before the newest judged one, which hides them."""
-    gaps = {source: _gaps_of(observed, schedule, source) for source in observed.sources}
+    gaps: dict[str, list[Window]] = {}
+    for source in observed.sources:
+        starts, newest = observed.judged_at.get((schedule, source)), observed.judged.get((schedule, source))
+        # not where nothing could be judged of the newest window: the clock may be ahead, and other issues report it
+        if starts and (newest is None or newest.evaluated):
+            last = windows.begun(schedule, max(starts), observed.zone)
+            gaps[source] = windows.missed(schedule, starts, last, observed.zone, windows.CATCH_UP)
     names = [window.name for window in sorted({window for missed in gaps.values() for window in missed})]
     if not names:
         return
-    of = [source for source in observed.sources if gaps[source]]
+    of = [source for source in gaps if gaps[source]]
     daily = " --daily" if schedule == "daily" else ""
     many = f"`calmon backfill{daily} --from {names[0]} --to {names[-1]}`"
     yield HealthIssue(
@@ -408,15 +414,6 @@ def _gaps(observed: Observed, schedule: Schedule) -> Iterable[HealthIssue]:
         "the next scheduled run judges what was missed; now: "
         f"{_again(schedule, names[0]) if len(names) == 1 else many}",
     )
-
-
-def _gaps_of(observed: Observed, schedule: Schedule, source: str) -> list[Window]:
-    """Not where nothing could be judged of the newest window: the clock may be ahead, and other issues report it."""
-    starts, newest = observed.judged_at.get((schedule, source)), observed.judged.get((schedule, source))
-    if not starts or (newest is not None and not newest.evaluated):
-        return []
-    last = windows.begun(schedule, max(starts), observed.zone)
-    return windows.missed(schedule, starts, last, observed.zone, windows.CATCH_UP)
 
 
 def _missing(observed: Observed, late: Window, sources: Sequence[str], severity: Severity) -> HealthIssue:
@@ -489,19 +486,17 @@ def _flows(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     for key, note in sorted(observed.notes.items()):
         flow = key.removeprefix(FAILED_NOTE)
         # a note from the future is left out: this clock is behind, or the flow's was ahead
-        if key != flow and note.at <= now and not _is_over(observed, flow, note):
-            yield _flow_failed(flow, note, observed.zone)
-
-
-def _flow_failed(flow: str, note: Note, zone: ZoneInfo) -> HealthIssue:
-    reason, what, again = WatchReason.FLOW_FAILED, f"The flow {flow}", "the next run shows it"
-    if schedule := SCHEDULE_OF.get(flow):
-        reason, what = WatchReason.RUN_FAILED, f"The {schedule} run"
-        again = f"{_again(schedule, windows.last_ready(schedule, note.at, zone).name)}: it continues where it stopped"
-    why = note.detail.get("error") or "it left no reason"
-    return HealthIssue(
-        reason, "critical", f"{what} failed at {moment(note.at)}: {why}", f"fix what it names, then {again}"
-    )
+        if key == flow or note.at > now or _is_over(observed, flow, note):
+            continue
+        reason, what, again = WatchReason.FLOW_FAILED, f"The flow {flow}", "the next run shows it"
+        if schedule := SCHEDULE_OF.get(flow):
+            reason, what = WatchReason.RUN_FAILED, f"The {schedule} run"
+            ready = windows.last_ready(schedule, note.at, observed.zone)
+            again = f"{_again(schedule, ready.name)}: it continues where it stopped"
+        why = note.detail.get("error") or "it left no reason"
+        yield HealthIssue(
+            reason, "critical", f"{what} failed at {moment(note.at)}: {why}", f"fix what it names, then {again}"
+        )
 
 
 def _is_over(observed: Observed, flow: str, note: Note) -> bool:

@@ -134,14 +134,22 @@ def message_of_monitor(story: MonitorStory, incident: Incident, route: Route, id
     if not incident.is_open:
         over = _was(story, incident), _automation_after(story)
         return message_of(incident, route, id, top=title, push=escape(title), paragraphs=over, footer=footer)
-    do = [with_code(each) for each in _to_do(story.issues)][:TO_DO]
+    runs: dict[str, list[str]] = {}  # what to do, each once; runs that follow the same check are one line
+    for each in dict.fromkeys(issue.do_now for issue in story.issues):
+        check, _, run = each.partition(", then ")
+        is_run = _RUN.fullmatch(run) is not None
+        runs.setdefault(check if is_run else each, []).extend([run] if is_run else [])
+    do = [with_code(f"{check}, then {' and '.join(then)}" if then else check) for check, then in runs.items()][:TO_DO]
     listed = do[0] if len(do) == 1 else "".join(f"\n• {each}" for each in do)
-    state = _state(story, incident)
+    state = people_words(incident)  # who has taken it, or why it has not ended
+    if not state and incident.quiet_since is not None:
+        away = f"not seen since {moment(incident.quiet_since)}"
+        state = f"{away}; it kept coming back, so it ends after 6 quiet hours"
     parts = (
         "\n".join(_issues(story.issues, links)),
         _automation(story),
         f"*Do now:*{'' if len(do) > 1 else ' '}{listed}" if do else "",
-        f"*{escape(state)}*" if state else "",
+        f"*{escape(state[:1].upper() + state[1:])}*" if state else "",
     )
     push = f"{escape(title)}: {' '.join(escape(redacted(issue.text)) for issue in story.issues[:SHOWN])}"
     buttons = () if story.answers_buttons else None
@@ -203,16 +211,6 @@ def _automation(story: MonitorStory) -> str:
     return f"*Automation:* {escape(story.automation)}"
 
 
-def _to_do(issues: Sequence[HealthIssue]) -> list[str]:
-    """What to do, each once; runs that follow the same check are one line."""
-    runs: dict[str, list[str]] = {}
-    for each in dict.fromkeys(issue.do_now for issue in issues):
-        check, _, run = each.partition(", then ")
-        is_run = _RUN.fullmatch(run) is not None
-        runs.setdefault(check if is_run else each, []).extend([run] if is_run else [])
-    return [f"{check}, then {' and '.join(then)}" if then else check for check, then in runs.items()]
-
-
 def _automation_after(story: MonitorStory) -> str:
     """What automation does after the end of a trouble, and what brings back labels whose leases ended meanwhile."""
     back = (
@@ -220,14 +218,6 @@ def _automation_after(story: MonitorStory) -> str:
         "`calmon automation enable --all --reason TEXT` does so at once."
     )
     return f"{_automation(story)}{back if story.has_ended else ''}"
-
-
-def _state(story: MonitorStory, incident: Incident) -> str:
-    """Who has taken it, or why it has not ended."""
-    words, quiet = people_words(incident), incident.quiet_since
-    if words or quiet is None:
-        return words[:1].upper() + words[1:]
-    return f"Not seen since {moment(quiet)}; it kept coming back, so it ends after 6 quiet hours"
 
 
 def history_down(

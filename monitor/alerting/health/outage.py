@@ -84,8 +84,13 @@ def report(settings: Settings, to: Route, flow: str, error: str, now: datetime) 
         if outage.told and (to.repeat is None or now - datetime.fromisoformat(outage.told) < to.repeat):
             log.error("reported already: the history cannot be used: %s", error)
             return
-        made = _message(settings, outage, to, flow, error, now)
-        channel = made.channel
+        since = datetime.fromisoformat(outage.since).astimezone(UTC)
+        payload = message.history_down(
+            flow, error, since, now, channel=outage.channel if outage.ts else to.addresses[0], mention=mention_of(to),
+            repeat=to.repeat, number=outage.number, ttl_s=settings.gate_ttl_s,
+        )  # fmt: skip
+        made = delivery_of(payload, kind="monitor", now=since)  # from then on it may be in the channel
+        made, channel = replace(made, operation="reply", root="outage") if outage.ts else made, made.channel
         _write(settings, replace(outage, channel=channel, uncertain=True))  # in case this process ends while it sends
         try:
             where = find_or_send(sender, made, _root(outage), outage.uncertain)
@@ -171,16 +176,6 @@ def _has_ended(settings: Settings, sender: Sender, outage: Outage, now: datetime
         _write(settings, replace(outage, uncertain=outage.uncertain or failed.ambiguous))
         return failed.permanent
     return True
-
-
-def _message(settings: Settings, outage: Outage, to: Route, flow: str, error: str, now: datetime) -> Delivery:
-    since = datetime.fromisoformat(outage.since).astimezone(UTC)
-    payload = message.history_down(
-        flow, error, since, now, channel=outage.channel if outage.ts else to.addresses[0], mention=mention_of(to),
-        repeat=to.repeat, number=outage.number, ttl_s=settings.gate_ttl_s,
-    )  # fmt: skip
-    made = delivery_of(payload, kind="monitor", now=since)  # from then on it may be in the channel
-    return replace(made, operation="reply", root="outage") if outage.ts else made
 
 
 def mention_of(route: Route) -> str | None:

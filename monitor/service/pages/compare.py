@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from markupsafe import Markup
+
 from monitor.core.baseline import edges_of
 from monitor.core.counts import Counts, bin_counts, pool
 from monitor.core.records import Interval, Where, Window
@@ -93,6 +95,15 @@ class Comparing:
         known = [counts for counts in found if counts is not None and counts.rows]
         return pool(known) if known else None
 
+    def curves(self, a: ComparedSide, b: ComparedSide, label: str) -> Markup | None:
+        """The reliability of ``b`` with that of ``a`` beside it, on the same bins; None where a side has no counts."""
+        first, second, evaluation = self.counts(a, label), self.counts(b, label), self.context.config.evaluation
+        if first is None or second is None:
+            return None
+        edges = edges_of(pool([first, second]), evaluation)["all"]
+        data = reliability_data(bin_counts(second, edges), bin_counts(first, edges), confidence=evaluation.confidence)
+        return reliability_svg(data, (b.name, a.name))
+
 
 def make(context: PageContext) -> PageContent:
     """Both sides, the differences, and the reliability of one label. Raises RequestRefused for unknown names."""
@@ -101,7 +112,9 @@ def make(context: PageContext) -> PageContent:
     if not windows:
         return PageContent("compare.html.j2", "Compare", {"sides": (), "source": source})
     reader = Comparing(context, source, windows)
-    a, b = _sides(reader)
+    # without names, the newest week and the one before it
+    a = reader.side(context.text("a") or windows[min(1, len(windows) - 1)].name)
+    b = reader.side(context.text("b") or windows[0].name)
     labels = sorted(context.store.known_labels(source), key=lambda label: label or "")
     label = context.text("label")
     chosen = [each for each in labels if label in ("", each)]
@@ -111,27 +124,9 @@ def make(context: PageContext) -> PageContent:
     values: dict[str, Any] = {
         "sides": (a, b), "source": source, "labels": [each for each in labels if each], "label": label,
         "windows": windows, "versions": reader.versions, "found": found,
-        "curves": _curves(reader, a, b, label) if label else None,
+        "curves": reader.curves(a, b, label) if label else None,
     }  # fmt: skip
     return PageContent("compare.html.j2", "Compare", values, {"differences": lambda: _table(source, found)})
-
-
-def _sides(reader: Comparing) -> tuple[ComparedSide, ComparedSide]:
-    """The two requested sides; without names, the newest week and the one before it."""
-    names = [window.name for window in reader.windows]
-    first, second = reader.context.text("a") or names[min(1, len(names) - 1)], reader.context.text("b") or names[0]
-    return reader.side(first), reader.side(second)
-
-
-def _curves(reader: Comparing, a: ComparedSide, b: ComparedSide, label: str) -> Any:
-    """The reliability of ``b`` with that of ``a`` beside it, on the same bins; None where a side has no counts."""
-    first, second = reader.counts(a, label), reader.counts(b, label)
-    if first is None or second is None:
-        return None
-    evaluation = reader.context.config.evaluation
-    edges = edges_of(pool([first, second]), evaluation)["all"]
-    data = reliability_data(bin_counts(second, edges), bin_counts(first, edges), confidence=evaluation.confidence)
-    return reliability_svg(data, (b.name, a.name))
 
 
 def _table(source: str, found: Iterable[SideDifference]) -> Table:

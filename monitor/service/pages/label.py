@@ -20,7 +20,6 @@ from monitor.metrics.registry import METRICS
 from monitor.report import words
 from monitor.report.csv_table import Table
 from monitor.report.data import AS_A_WHOLE
-from monitor.report.expected import MEASURED, sentence
 from monitor.report.explanation import Explanation, explain
 from monitor.report.figures.label_trend import LabelEvent, Span, label_trend
 from monitor.report.figures.panels import histogram_svg, reliability_svg
@@ -65,7 +64,7 @@ def make(context: PageContext) -> PageContent:
         "drawn_scores": counts and histogram_svg(counts, other, automate_at, (week.name, name)),
         "items": f"{path.replace('label', 'items', 1)}{'&' if '?' in path else '?'}week={week.name}",
         "explained": explained, "shift_sentence": shift_sentence(*history.shifts),
-        "before_truth": sentence(e for e in history.estimates if e.subject == subject),
+        "before_truth": words.before_truth_words(e for e in history.estimates if e.subject == subject),
         "from_scores": [] if counts is None else from_scores(counts, [automate_at]),
     }  # fmt: skip
     return PageContent("label.html.j2", subject.name, values, {"trend": lambda: _trend_table(history.trends)})
@@ -173,7 +172,7 @@ def _incident_events(incident: Incident, root: str) -> Iterator[LabelEvent]:
 
 
 def _trend_table(trends: Sequence[Trend]) -> Table:
-    beside = [Trend(*MEASURED[t.metric, t.where], t.expected) for t in trends if t.expected]
+    beside = [Trend(*words.MEASURED[t.metric, t.where], t.expected) for t in trends if t.expected]
     records = [
         {"trend": trend, "point": point, "levels": "; ".join(f"{rule} {level}" for rule, level in trend.limits.items())}
         for trend in (*trends, *beside)

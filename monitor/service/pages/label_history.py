@@ -17,8 +17,8 @@ from monitor.core.wording import maturity_words
 from monitor.evaluation.shift.findings import ShiftFinding, findings
 from monitor.history.store import Store
 from monitor.metrics.registry import METRICS
+from monitor.report import words
 from monitor.report.compared_baseline import ComparedBaseline, compared_baseline
-from monitor.report.expected import MEASURED
 from monitor.report.figures.reliability import Reliability, reliability_beside
 from monitor.report.figures.trend import Trend, stored_trends
 from monitor.service.pages.base import PageContext
@@ -114,7 +114,7 @@ class LabelHistory:
         named = [(rule.metric, rule.where) for rule in self.rules]
         watched: list[Series] = [(metric, where) for metric, where in named if metric is not None and metric in METRICS]
         series = list(dict.fromkeys((*(STANDARD if self.has_scores else OF_NUMBERS), *watched)))
-        beside = [MEASURED[each] for each in series if each in MEASURED]
+        beside = [words.MEASURED[each] for each in series if each in words.MEASURED]
         verdicts, compared = self.verdicts, self.compared
         stored = stored_trends(
             self.store, self.subject, dict.fromkeys((*series, *beside)), verdicts, windows=self.windows,
@@ -122,7 +122,7 @@ class LabelHistory:
             baseline=lambda metric, where: None if compared is None else compared.value(metric, where, verdicts),
         )  # fmt: skip
         found = {(trend.metric, trend.where): trend for trend in stored if not trend.empty}
-        expected = {of: found[known].points for of, known in MEASURED.items() if known in found}
+        expected = {of: found[known].points for of, known in words.MEASURED.items() if known in found}
         return [replace(found[each], expected=expected.get(each, ())) for each in series if each in found]
 
     @cached_property

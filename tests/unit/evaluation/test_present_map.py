@@ -14,7 +14,7 @@ from monitor.core.unresolved import UnresolvedRows, score_counts
 from monitor.evaluation.before_truth import estimates_before_truth
 from monitor.evaluation.data import SourceData, WholeSource, WindowCounts
 from monitor.evaluation.evaluate import present_maps
-from monitor.report.expected import sentence
+from monitor.report.words import before_truth_words as sentence
 from tests.fakes.judged import MONDAY, pinned, window
 
 EVALUATION = EvaluationConfig(resamples=100)
