@@ -108,7 +108,7 @@ class WatchReason(StrEnum):
     TURNED_OFF = "turned_off_unjudged", "automation of {} was turned off"
 
 
-_NO_MESSAGES = (WatchReason.DELIVERY_STUCK, WatchReason.DELIVERY_NOT_SENT)
+_UNSENT = (WatchReason.DELIVERY_STUCK, WatchReason.DELIVERY_REFUSED, WatchReason.DELIVERY_NOT_SENT)
 
 UNJUDGED = frozenset(
     {
@@ -289,6 +289,7 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
         *_flows(observed, now),
         *(i for each in observed.scheduled for source in observed.sources for i in _of_source(observed, source, each)),
         *_deliveries(observed, now),
+        *_untold(observed),
         *_listener(observed, now),
         *_leases(observed, now),
         *_lost(observed),
@@ -311,7 +312,7 @@ def _by_stake(issue: HealthIssue, observed: Observed, now: datetime) -> HealthIs
 
 def not_heard(found: Iterable[HealthIssue]) -> str | None:
     """That no message reaches Slack, so that only another service can notify people; None if messages do."""
-    silent = (each.text for each in found if each.reason in _NO_MESSAGES and each.severity == "critical")
+    silent = (each.text for each in found if each.reason in _UNSENT and each.severity == "critical")
     return next(silent, None)
 
 
@@ -654,7 +655,11 @@ def not_by_label(
     )
 
 
+BESIDE = "`calmon incidents test` tries every receiver; correct its address in CALMON_APPRISE"
+
+
 def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
+    """Messages to one channel or receiver that it does not have, and whether nothing reaches anybody there now."""
     unsent = ("pending", "failed", "sending")
     stuck = [d for d in observed.deliveries if d.state in unsent and now - d.created_at > STUCK]
     given_up = [d for d in observed.deliveries if now - d.created_at <= RECENT and not d.ended_with_its_message]
@@ -662,26 +667,36 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     dead = [d for d in given_up if d.state == "dead" and not d.is_of_deleted]
     # given up for want of a token, by a monitor that had one before
     lost = [d for d in given_up if d.state == "not_sent" and d.created_at > first]
-    for waiting in _by_channel(stuck):
-        fix = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
-        said, nobody = (
-            f"waited for more than an hour: {_last_error(waiting)}",
-            _reaches_nobody(observed, stuck, waiting),
-        )
-        yield _unsent(WatchReason.DELIVERY_STUCK, observed, waiting, ("has", "have"), said, fix, nobody=nobody)
-    for refused in _by_channel(dead):
-        fix = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
-        said = f"refused by Slack for good: {_last_error(refused)}"
-        yield _unsent(WatchReason.DELIVERY_REFUSED, observed, refused, ("was", "were"), said, fix)
-    for messages in _by_channel(lost):
-        beside, nobody = messages[0].is_beside_slack, max(d.created_at for d in messages) > last
-        what, variable = ("addresses", "CALMON_APPRISE") if beside else ("token", "CALMON_SLACK_BOT_TOKEN")
-        said = f"not sent and will not be: a process had no {what}, although messages had been sent before."
-        fix = (
-            f"set {variable} wherever calmon runs (`calmon check` says whose it is); `calmon incidents list` shows "
-            "what the messages were about"
-        )
-        yield _unsent(WatchReason.DELIVERY_NOT_SENT, observed, messages, ("was", "were"), said, fix, nobody=nobody)
+    for reason, channel, messages in (
+        (reason, channel, [d for d in found if d.channel == channel])
+        for reason, found in zip(_UNSENT, (stuck, dead, lost), strict=True)
+        for channel in {d.channel for d in found}
+    ):
+        was, beside, nobody = "were" if len(messages) > 1 else "was", messages[0].is_beside_slack, False
+        error = next((d.error for d in reversed(messages) if d.error), "no error was noted")
+        if reason is WatchReason.DELIVERY_STUCK:
+            said = f"{'have' if len(messages) > 1 else 'has'} waited for more than an hour: {error}"
+            do = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
+            nobody = _reaches_nobody(observed, stuck, messages)
+        elif reason is WatchReason.DELIVERY_REFUSED:
+            said = f"{was} refused by Slack for good: {error}"
+            do = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
+        else:
+            what, variable = ("addresses", "CALMON_APPRISE") if beside else ("token", "CALMON_SLACK_BOT_TOKEN")
+            said = f"{was} not sent and will not be: a process had no {what}, although messages had been sent before."
+            do = (
+                f"set {variable} wherever calmon runs (`calmon check` says whose it is); `calmon incidents list` "
+                "shows what the messages were about"
+            )
+            nobody = max(d.created_at for d in messages) > last
+        text = f"{count_of(len(messages), 'message')} to {receiver_name(channel)} {said}"
+        since = "so far" if observed.sent is None else f"since {moment(last)}"
+        text += f" Nothing has reached {'anybody' if beside else 'Slack'} {since}." if nobody else ""
+        do = BESIDE if beside and reason is not WatchReason.DELIVERY_NOT_SENT else do
+        yield HealthIssue(reason, "critical" if nobody else "warning", text, do, channel=channel)
+
+
+def _untold(observed: Observed) -> Iterable[HealthIssue]:
     if observed.untold:
         names = _names([Subject(*each).name for each in observed.untold])
         yield HealthIssue(
@@ -690,36 +705,6 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             f"Nobody was told of {names}: critical, but no route takes it, or there was no token.",
             "`calmon check` says which of them is missing; once it is there, the next run tells people",
         )
-
-
-def _by_channel(deliveries: Sequence[Delivery]) -> list[list[Delivery]]:
-    return [[d for d in deliveries if d.channel == each] for each in {d.channel for d in deliveries}]
-
-
-def _last_error(messages: Sequence[Delivery]) -> str:
-    return next((d.error for d in reversed(messages) if d.error), "no error was noted")
-
-
-def _unsent(
-    reason: WatchReason,
-    observed: Observed,
-    messages: Sequence[Delivery],
-    verbs: tuple[str, str],
-    said: str,
-    do_now: str,
-    *,
-    nobody: bool = False,
-) -> HealthIssue:
-    """Messages to one channel or receiver that it does not have; ``nobody``: nothing reaches anybody there now."""
-    channel, beside, verb = messages[0].channel, messages[0].is_beside_slack, verbs[len(messages) > 1]
-    text = f"{count_of(len(messages), 'message')} to {receiver_name(channel)} {verb} {said}"
-    since = "so far" if observed.sent is None else f"since {moment(observed.sent[1])}"
-    text += f" Nothing has reached {'anybody' if beside else 'Slack'} {since}." if nobody else ""
-    do = BESIDE if beside and reason != WatchReason.DELIVERY_NOT_SENT else do_now
-    return HealthIssue(reason, "critical" if nobody else "warning", text, do, channel=channel)
-
-
-BESIDE = "`calmon incidents test` tries every receiver; correct its address in CALMON_APPRISE"
 
 
 def _reaches_nobody(observed: Observed, stuck: Sequence[Delivery], waiting: Sequence[Delivery]) -> bool:
