@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from monitor.config.rule_sources import beside_wrong_truths
 from monitor.context import Monitor
 from monitor.core import windows
@@ -17,27 +15,25 @@ BINS_DRAWN = 8
 
 def picture_of(monitor: Monitor, verdict: Verdict) -> tuple[str, bytes] | None:
     """(what it shows, a PNG) for the verdict that a trouble rests on first; None where there is nothing to draw."""
-    reliability, trend = _reliability(monitor, verdict), _trend(monitor, verdict)
+    store, config, subject, window = monitor.store, monitor.config, verdict.subject, verdict.window
+    trend, reliability = _trend(monitor, verdict), None
+    counts = store.counts_of(window.schedule, window.start, subject.source, subject.label)
+    if counts is not None and counts.where(verdict.where).rows:
+        from monitor.report.figures.reliability import reliability_beside  # noqa: PLC0415 - brings SciPy
+
+        version = verdict.baseline_version
+        pinned = [] if version is None else store.baselines(subject.source, subject.label, version=version)
+        baseline = next(iter(pinned), None)
+        then = None if baseline is None else baseline.counts
+        reliability = reliability_beside(
+            counts, then, baseline, config.evaluation, where=verdict.where, most=BINS_DRAWN
+        )
     if reliability is None and trend.empty:
         return None
     from monitor.report.figures.png import incident_png  # noqa: PLC0415 - brings SciPy: not before a picture needs it
 
-    shows = [] if reliability is None else ["reliability diagram"]
-    title = f"{verdict.subject.name}, {verdict.window.name}"
-    return " and ".join([*shows, *([] if trend.empty else ["trend"])]), incident_png(reliability, trend, title)
-
-
-def _reliability(monitor: Monitor, verdict: Verdict) -> Any:
-    subject, window, version, store = verdict.subject, verdict.window, verdict.baseline_version, monitor.store
-    counts = store.counts_of(window.schedule, window.start, subject.source, subject.label)
-    if counts is None or not counts.where(verdict.where).rows:
-        return None
-    from monitor.report.figures.reliability import reliability_beside  # noqa: PLC0415 - brings SciPy
-
-    pinned = [] if version is None else store.baselines(subject.source, subject.label, version=version)
-    baseline = next(iter(pinned), None)
-    then = None if baseline is None else baseline.counts
-    return reliability_beside(counts, then, baseline, monitor.config.evaluation, where=verdict.where, most=BINS_DRAWN)
+    shows = [name for name, is_shown in (("reliability diagram", reliability), ("trend", not trend.empty)) if is_shown]
+    return " and ".join(shows), incident_png(reliability, trend, f"{subject.name}, {window.name}")
 
 
 def _trend(monitor: Monitor, verdict: Verdict) -> Trend:
@@ -48,10 +44,11 @@ def _trend(monitor: Monitor, verdict: Verdict) -> Trend:
     if rule is not None and source is not None:
         rule = beside_wrong_truths(rule, source)
     shown = windows.up_to(window, TREND, config.zone)
-    about: dict[str, Any] = {"schedule": window.schedule, "source": subject.source, "label": subject.label}
+    verdicts = store.verdicts(
+        schedule=window.schedule, source=subject.source, label=subject.label, between=(shown[0].start, window.start)
+    )
     (found,) = stored_trends(
-        store, subject, [(verdict.metric, verdict.where) if rule else ("ece", "all")],
-        store.verdicts(**about, between=(shown[0].start, window.start)), windows=shown,
+        store, subject, [(verdict.metric, verdict.where) if rule else ("ece", "all")], verdicts, windows=shown,
         baseline=lambda *_: verdict.baseline, rules=() if rule is None else (rule,),
     )  # fmt: skip
     return found.begun

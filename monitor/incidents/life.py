@@ -99,7 +99,14 @@ def decide(finding: Finding, incident: Incident | None, now: datetime) -> Incide
     if incident is None or (not incident.is_open and finding.window.end - incident.window_end > NOT_SEEN):
         if not finding.is_trouble:
             return IncidentDecision("nothing", _R.NO_TROUBLE, incident)
-        return IncidentDecision("open", _R.OPENED, _opened(finding, now), calls=True, window=finding.window)
+        window = finding.window
+        opened = Incident(
+            id=incident_id(finding.fingerprint, window.name), kind=finding.kind, source=finding.source,
+            label=finding.label, severity=finding.severity, state="open", opened_at=now, opened_window=window.name,
+            window=window.name, window_end=window.end, seen_until=window.end, reason=finding.reason, last=_R.OPENED,
+            rules=finding.rules, labels=finding.labels,
+        )  # fmt: skip
+        return IncidentDecision("open", _R.OPENED, opened, calls=True, window=window)
     if finding.window.end < incident.window_end <= now:  # one in the future was stored when a clock was ahead
         return IncidentDecision("nothing", _R.OLDER_WINDOW, incident)
     counted = replace(incident, window=finding.window.name, window_end=finding.window.end, version=incident.version + 1)
@@ -300,13 +307,3 @@ def incident_id(fingerprint: str, first: str) -> str:
     '1e2ad255c869f406'
     """
     return hashlib.sha256(f"{fingerprint}\x1f{first}".encode()).hexdigest()[:16]
-
-
-def _opened(finding: Finding, now: datetime) -> Incident:
-    window = finding.window
-    return Incident(
-        id=incident_id(finding.fingerprint, window.name), kind=finding.kind, source=finding.source,
-        label=finding.label, severity=finding.severity, state="open", opened_at=now, opened_window=window.name,
-        window=window.name, window_end=window.end, seen_until=window.end, reason=finding.reason, last=_R.OPENED,
-        rules=finding.rules, labels=finding.labels,
-    )  # fmt: skip

@@ -120,12 +120,12 @@ class Teller:
         unresolved = self.store.unresolved_incidents()
         incidents = {(each.source, each.label): each for each in unresolved if not each.labels}
         diagnoses = self.store.newest_diagnoses(back=LOOKS_BACK, until=self.until or self.now)
-        return sorted((self._of_newest(each, incidents) for each in diagnoses), key=urgency)
-
-    def _of_newest(self, diagnosis: Diagnosis, incidents: Mapping[Key, Incident]) -> LabelStory:
-        incident = incidents.get((diagnosis.source, diagnosis.label)) if self.until is None else None
-        before = self._before(diagnosis) if diagnosis.state is DiagnosisState.CANNOT_TELL else []
-        return self._story([*before, diagnosis], incident, {}, with_switch=bool(before) or diagnosis.is_trouble)
+        stories = []
+        for each in diagnoses:
+            incident = incidents.get((each.source, each.label)) if self.until is None else None
+            before = self._before(each) if each.state is DiagnosisState.CANNOT_TELL else []
+            stories.append(self._story([*before, each], incident, {}, with_switch=bool(before) or each.is_trouble))
+        return sorted(stories, key=urgency)
 
     def _told(self, diagnosis: Diagnosis, **about: Any) -> LabelStory:
         """The story of a diagnosis; where several sources have a label of this name, with its source."""

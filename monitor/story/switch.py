@@ -82,7 +82,7 @@ def switch_story(
     dry = " (dry run: runs change no switch)" if dry_run else ""
     about = state.label
     if found.allowed:
-        story = _on(state, _closed(state, found.blocked, now), against=against)
+        story = _on(state, found.blocked, now, against=against)
     elif found.reason in CLOSED_HISTORY:
         story = SwitchStory(
             f"Automation is off: {found.detail} (calmon db confirm --reason TEXT, once it is looked at)",
@@ -143,8 +143,8 @@ def _proved(state: SwitchState, blocked: Ranges) -> KeptScores | None:
     return state.kept if blocked == state.blocked else None
 
 
-def _closed(state: SwitchState, blocked: Ranges, now: datetime) -> str:
-    """The score ranges and segments in which a label that is on may not act; a segment's enable may end by itself."""
+def _on(state: SwitchState, blocked: Ranges, now: datetime, *, against: bool) -> SwitchStory:
+    """A label that is on, with its score ranges and segments that may not act; their enable may end by itself."""
     proved = _proved(state, blocked)
     scores = f"scores {ranges_text(blocked)}" if blocked and proved is None else ""
     off = [segment_name(*each.segment) for each in state.segments if each.is_off(now)]
@@ -153,12 +153,9 @@ def _closed(state: SwitchState, blocked: Ranges, now: datetime) -> str:
         for each in state.segments
         if each.off_from is not None and each.off_from > now
     ]
-    closed = " and ".join(part for part in (scores, " and ".join(off)) if part)
+    parts = " and ".join(part for part in (scores, " and ".join(off)) if part)
     only = f" {kept_words(proved)}" if proved is not None else ""
-    return "".join((only, f", but not for {closed}" if closed else "", *(f", {each}" for each in ending)))
-
-
-def _on(state: SwitchState, closed: str, *, against: bool) -> SwitchStory:
+    closed = "".join((only, f", but not for {parts}" if parts else "", *(f", {each}" for each in ending)))
     if not state.by_operator or state.lease_until is None:
         end = f", until {stamp(state.lease_until)} unless an evaluation renews it" if state.lease_until else ""
         return SwitchStory(f"Automation is on{closed}{end}", "on")

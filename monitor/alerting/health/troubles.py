@@ -52,7 +52,12 @@ def decide(
     if not needed:
         return None if newest is None or not newest.is_open or not ends else _without(newest, now)
     if newest is None or (newest.resolved_at is not None and now - newest.resolved_at > RECALL):
-        return _decision("open", IncidentReason.OPENED, _opened(needed, now), calls=True)
+        opened = Incident(
+            id=incident_id(MONITOR_KIND, f"{now:%Y-%m-%dT%H:%M:%S}"), kind=MONITOR_KIND, source="", label=None,
+            state="open", opened_at=now, opened_window=f"{now:%Y-%m-%d}", window="", window_end=now, seen_until=now,
+            **_reasons(needed),
+        )  # fmt: skip
+        return _decision("open", IncidentReason.OPENED, opened, calls=True)
     if not newest.is_open:
         again = reopened(replace(newest, quiet_since=None, version=newest.version + 1, **_reasons(needed)), now)
         return _decision("reopen", IncidentReason.CAME_BACK, again, calls=True)
@@ -87,14 +92,6 @@ def _without(incident: Incident, now: datetime) -> IncidentDecision:
 def _reasons(issues: Sequence[HealthIssue]) -> dict[str, Any]:
     first, *further = dict.fromkeys(issue.reason.value for issue in issues)
     return {"severity": issues[0].severity, "reason": first, "further_reasons": tuple(further)}
-
-
-def _opened(issues: Sequence[HealthIssue], now: datetime) -> Incident:
-    return Incident(
-        id=incident_id(MONITOR_KIND, f"{now:%Y-%m-%dT%H:%M:%S}"), kind=MONITOR_KIND, source="", label=None,
-        state="open", opened_at=now, opened_window=f"{now:%Y-%m-%d}", window="", window_end=now, seen_until=now,
-        **_reasons(issues),
-    )  # fmt: skip
 
 
 def is_said_already(issue: HealthIssue, issues: Sequence[HealthIssue], opened_at: datetime, now: datetime) -> bool:

@@ -25,7 +25,12 @@ def make(context: PageContext) -> PageContent:
     chosen = context.choice("weeks", SPANS, "26")
     weeks = context.weeks(SPANS[chosen])[::-1]
     source, label = context.text("source"), context.text("label")
-    months = work_by_month(context, weeks, _labels(context, source, label)) if weeks else {}
+    store, sources = context.store, [source] if source in context.config.sources else context.config.sources
+    labels = {
+        name: [label] if label else sorted(each for each in store.known_labels(name) if each is not None)
+        for name in sources
+    }
+    months = work_by_month(context, weeks, labels) if weeks else {}
     changes = _changes(context, weeks, source, label)
     values = {
         "lines": list(_switches(context)), "spans": SPANS, "weeks": chosen, "source": source, "label": label,
@@ -52,15 +57,6 @@ def _switches(context: PageContext) -> Iterator[tuple[SwitchState, SwitchStory, 
         state = states.get(key)  # None: not judged
         story = tells.switch_now(switch, against=state is DiagnosisState.UNSAFE)
         yield switch, story, state, None if key[1] is None else scores.get(key, scores.get((key[0], None)))
-
-
-def _labels(context: PageContext, source: str, label: str) -> Mapping[str, Sequence[str]]:
-    """The selected labels by their source."""
-    sources = [source] if source in context.config.sources else list(context.config.sources)
-    return {
-        name: [label] if label else sorted(each for each in context.store.known_labels(name) if each is not None)
-        for name in sources
-    }
 
 
 def _changes(context: PageContext, weeks: Sequence[Window], source: str, label: str) -> list[SwitchEvent]:

@@ -7,11 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from markupsafe import Markup
-
 from monitor.automation.as_of import lease_ends, on_spans
 from monitor.core.page_paths import label_path
-from monitor.core.records import Incident, Subject, Verdict
+from monitor.core.records import Subject, Verdict
 from monitor.core.score_ranges import ranges_text
 from monitor.core.wording import segment_name
 from monitor.evaluation.safe_scores import from_scores
@@ -56,10 +54,12 @@ def make(context: PageContext) -> PageContent:
     name, other = history.other
     counts, automate_at = history.counts, history.automate_at
     path = label_path(subject.source, subject.label)
+    lanes = {"state": _states(history)} | ({} if subject.label is None else {"automation": _spans(history)})
     values: dict[str, Any] = {
         "subject": subject, "week": week, "weeks": weeks, "against": name, "story": story, "history": history,
         "trend": trend,
-        "drawn": Markup() if trend is None else _drawn(history, trend, events), "events": events[::-1],
+        "drawn": trend and label_trend(trend, lanes, [event for event in events if event.at <= week.end], week.end),
+        "events": events[::-1],
         "drawn_reliability": bins and reliability_svg(bins, (week.name, name), RELIABILITY_SIDE),
         "drawn_scores": counts and histogram_svg(counts, other, automate_at, (week.name, name)),
         "items": f"{path.replace('label', 'items', 1)}{'&' if '?' in path else '?'}week={week.name}",
@@ -108,13 +108,6 @@ def _series_name(series: Series) -> str:
     return f"{series[0]}:{series[1]}"
 
 
-def _drawn(history: LabelHistory, trend: Trend, events: Sequence[LabelEvent]) -> Markup:
-    end, lanes = history.week.end, {"state": list(_states(history))}
-    if history.subject.label is not None:
-        lanes["automation"] = list(_spans(history))
-    return label_trend(trend, lanes, [event for event in events if event.at <= end], end)
-
-
 def _states(history: LabelHistory) -> Iterator[Span]:
     """The state of the label in each week in which it was judged."""
     for each in history.store.diagnoses_of(*history.about, since=history.windows[0].start):
@@ -152,23 +145,19 @@ def _events(history: LabelHistory) -> list[LabelEvent]:
         for e in store.timeline(*history.about, since=since, until=until)
     ]
     for incident in store.incidents(*history.about, since=since):
-        found += _incident_events(incident, history.context.request.root)
+        happened = (
+            (incident.opened_at, f"{incident.reason.replace('_', ' ')}: opened", ""),
+            (incident.acknowledged_at, "acknowledged", incident.acknowledged_by),
+            (incident.resolved_at, "resolved", incident.resolved_by),
+        )
+        link = f"{history.context.request.root}incidents/{incident.id}"
+        found += [LabelEvent(at, "incident", text, by or "", link) for at, text, by in happened if at is not None]
     own = store.switch_events(*history.about)
     changes = [*(e for e in own if e.kind in _SWITCHED), *store.gate_events()]
     found += [LabelEvent(e.at, "automation", f"{e.kind}: {e.reason}", e.actor, name=e.kind) for e in changes]
     found += [LabelEvent(at, "automation", "lease ended", "") for at in lease_ends(own, until)]
     ordered = sorted((e for e in found if since <= e.at <= until), key=lambda event: (event.at, event.kind, event.text))
     return [replace(event, number=number) for number, event in enumerate(ordered, 1)]
-
-
-def _incident_events(incident: Incident, root: str) -> Iterator[LabelEvent]:
-    link = f"{root}incidents/{incident.id}"
-    happened = (
-        (incident.opened_at, f"{incident.reason.replace('_', ' ')}: opened", ""),
-        (incident.acknowledged_at, "acknowledged", incident.acknowledged_by),
-        (incident.resolved_at, "resolved", incident.resolved_by),
-    )
-    yield from (LabelEvent(at, "incident", text, by or "", link) for at, text, by in happened if at is not None)
 
 
 def _trend_table(trends: Sequence[Trend]) -> Table:

@@ -23,6 +23,13 @@ def make(context: PageContext) -> PageContent:
     readings = store.readings_seen(since, now)
     has_buttons = context.settings.has_buttons
     records = observed(store, context.config, now, of_replica=True, has_buttons=has_buttons)
+    try:
+        code = metadata.version("calibration-monitor")
+    except metadata.PackageNotFoundError:  # a checkout that was never installed
+        code = "not installed"
+    identity, revision = store.identity(), store.revision()
+    mark = identity.mark
+    of_history = f"{mark.history}, epoch {mark.epoch}, version {mark.version}"
     values = {
         "runs": runs, "took": took,
         "readings": {(row["source"], row["schedule"]): row for row in reversed(readings)}.values(),
@@ -32,7 +39,12 @@ def make(context: PageContext) -> PageContent:
         "deliveries": store.delivery_counts(),
         "issues": findings(records, now), "ever_run": records.since is not None, "never_run": NEVER_RUN,
         "incidents": store.unresolved_incidents(of_monitor=True), "spans": SPANS,
-        "weeks": str(weeks), "versions": _versions(context, records.identity),
+        "weeks": str(weeks),
+        "versions": [
+            ("Code", code), ("Schema of the history", f"{revision} (this program: {REVISION})"),
+            ("Rules revision", context.config.revision),
+            ("History", of_history + ("" if identity.confirmed else ", not confirmed")),
+        ],
     }  # fmt: skip
     return PageContent("monitor.html.j2", "Monitor", values)
 
@@ -40,22 +52,6 @@ def make(context: PageContext) -> PageContent:
 def took(run: Mapping[str, Any]) -> timedelta | None:
     """How long a run took; None while it runs."""
     return None if run["finished_at"] is None else run["finished_at"] - run["started_at"]
-
-
-def _versions(context: PageContext, identity: Any) -> list[tuple[str, str]]:
-    try:
-        code = metadata.version("calibration-monitor")
-    except metadata.PackageNotFoundError:  # a checkout that was never installed
-        code = "not installed"
-    mark = identity.mark
-    text = f"{mark.history}, epoch {mark.epoch}, version {mark.version}"
-    text += "" if identity.confirmed else ", not confirmed"
-    return [
-        ("Code", code),
-        ("Schema of the history", f"{context.store.revision()} (this program: {REVISION})"),
-        ("Rules revision", context.config.revision),
-        ("History", text),
-    ]
 
 
 PAGE = Page("/monitor", make, nav="Monitor", query=frozenset({"weeks"}))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
 
 from markupsafe import Markup
 
 from monitor.core.diagnoses import DiagnosisState
-from monitor.core.records import TimelineEvent, Window
+from monitor.core.records import SCHEDULES, TimelineEvent, Window
 from monitor.core.windows import span
 from monitor.report.csv_table import Table
 from monitor.report.figures.strip import strip
@@ -29,10 +28,12 @@ def make(context: PageContext) -> PageContent:
     states = _states(context, shown)
     stories = [each for each in teller(context, week).of_all() if _fits(context, each)]
     groups = {state.value: [story for story in stories if _group(story) is state] for state in DiagnosisState}
+    # the newest runs of both schedules: a source may have missed some windows
+    runs = [run for schedule in SCHEDULES for run in context.store.runs(schedule, limit=12, until=context.now)]
     values = {
         "week": week, "weeks": weeks, "groups": groups, "shown": shown, "stories": stories,
         "drawn": partial(_drawn, states, [window.name for window in shown]),
-        "sources": source_stories(_runs(context), context.config.sources, context.now),
+        "sources": source_stories(runs, context.config.sources, context.now),
         # nothing is said of the monitor itself as of a past week
         "of_monitor": () if context.text("week") else context.store.unresolved_incidents(of_monitor=True),
         "what": what_of, "events": _events(context, shown),
@@ -73,13 +74,6 @@ def _states(context: PageContext, shown: Sequence[Window]) -> dict[Key, list[str
 
 def _drawn(states: Mapping[Key, Sequence[str]], names: Sequence[str], story: LabelStory) -> Markup:
     return strip(states.get((story.source, story.label), [""] * len(names)), names, STATE_WORDS)
-
-
-def _runs(context: PageContext) -> list[Mapping[str, Any]]:
-    """The newest runs of both schedules: a source may have missed some windows."""
-    return [
-        run for schedule in ("weekly", "daily") for run in context.store.runs(schedule, limit=12, until=context.now)
-    ]
 
 
 def _events(context: PageContext, shown: Sequence[Window]) -> list[TimelineEvent]:
