@@ -29,6 +29,8 @@ def run_document(
     The history keeps estimates of every metric. The document has the metrics of the contract, estimates before the
     truth, and metrics that a rule names.
     """
+    known = [maturity_row(m) for part in parts for m in part.maturity]
+    again = Table.of((past for part in parts for past in part.restated), "source", "window=window.name").documents
     shown = {*CONTRACT, *EXPECTED, *(v.metric for part in parts for v in part.verdicts)}
     return {
         "run": run,
@@ -38,16 +40,10 @@ def run_document(
         "estimates": estimate_rows(e for part in parts for e in part.estimates if e.metric in shown),
         "verdicts": [verdict_row(v) for part in parts for v in part.verdicts],
         "labels": [label_row(*each) for each in labels],
-        **_truths(parts),
+        # only for sources that count rows without a truth
+        **{name: rows for name, rows in (("maturity", known), ("restated", again)) if rows},
         "actions": Table.of(actions, "kind", "source", "label", "state").documents,
     }
-
-
-def _truths(parts: Sequence[Evaluated]) -> dict[str, Any]:
-    """Label maturity and restated windows, only for sources that count rows without a truth."""
-    known = [maturity_row(m) for part in parts for m in part.maturity]
-    again = Table.of((past for part in parts for past in part.restated), "source", "window=window.name").documents
-    return {name: rows for name, rows in (("maturity", known), ("restated", again)) if rows}
 
 
 def maturity_row(maturity: Maturity) -> dict[str, Any]:

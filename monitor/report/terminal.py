@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from monitor.core.diagnoses import DiagnosisState
-from monitor.core.records import IN_NO_WINDOW, Action, Estimate, RejectReason, Subject, Window
+from monitor.core.records import IN_NO_WINDOW, Action, Estimate, Interval, RejectReason, Subject, Window
 from monitor.core.rejection_words import sentence
 from monitor.core.windows import run_command, series_of, with_gaps
 from monitor.core.wording import clean, count_of, maturity_words
@@ -138,11 +138,17 @@ def element_view(element: Element) -> list[RenderableType]:
 
 
 def _cell(cell: Cell) -> Text:
-    if isinstance(cell, Subject):
-        return _name(cell) if cell.segment is None else Text(clean(words.segment(cell)))
     if isinstance(cell, str):
         return Text(cell)
-    return Text(words.measured(cell).replace("(", "").replace(")", ""))  # so that a line breaks between its parts
+    if isinstance(cell, Interval):
+        return Text(words.measured(cell).replace("(", "").replace(")", ""))  # so that a line breaks between its parts
+    if cell.segment is not None:
+        return Text(clean(words.segment(cell)))
+    name = clean(cell.name)
+    fits = cell.label is None or len(name) <= _NAME_WIDTH
+    parts = [name] if fits else [f"{clean(cell.source)}/", clean(cell.label or "")]
+    lines = (line for part in parts for line in wrap(part, _NAME_WIDTH, break_on_hyphens=False) or [""])
+    return Text("\n".join(lines))
 
 
 def _source_lines(part: Evaluated, *, told: bool) -> Iterator[Text]:
@@ -172,11 +178,3 @@ def _source_lines(part: Evaluated, *, told: bool) -> Iterator[Text]:
         yield Text(f"{name}: {expectation}", style="dim")
     if refused := sentence(part.rejected):
         yield Text(clean(refused, length=600), style="bold red")
-
-
-def _name(subject: Subject) -> Text:
-    name = clean(subject.name)
-    fits = subject.label is None or len(name) <= _NAME_WIDTH
-    parts = [name] if fits else [f"{clean(subject.source)}/", clean(subject.label or "")]
-    lines = (line for part in parts for line in wrap(part, _NAME_WIDTH, break_on_hyphens=False) or [""])
-    return Text("\n".join(lines))

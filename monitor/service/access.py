@@ -144,26 +144,24 @@ class GuardedRoute(APIRoute):
             guard: Guard = request.app.state.guard
             # in a thread, since it reads a file
             request.scope[CALLER] = await to_thread.run_sync(guard.let, request, scope)
-            _check_form(request, names, has_body=self.body_field is not None)
+            # parameters that would be ignored are refused: ``?scor=0.3`` must not be answered as if no score were given
+            given = [name for name, _ in request.query_params.multi_items() if name not in _REPEATED]
+            given += {*request.query_params} & _REPEATED
+            if len(given) != len(set(given)) or not set(given) <= names:
+                known = ", ".join(sorted(names)) or "none"
+                raise RequestRefused(
+                    _R.REQUEST_INVALID, f"a query parameter is unknown or is given twice; known: {known}"
+                )
             if self.body_field is not None:
+                media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+                if media_type != "application/json":
+                    raise RequestRefused(_R.NOT_JSON)
+                if len(request.headers.getlist("idempotency-key")) > 1:
+                    raise RequestRefused(_R.REQUEST_INVALID, "Idempotency-Key is given twice")
                 refuse_repeated_keys(await request.body())
             return await inner(request)
 
         return handler
-
-
-def _check_form(request: Request, names: set[str], *, has_body: bool) -> None:
-    """Refuse parameters that would be ignored: ``?scor=0.3`` must not be answered as if no score had been given."""
-    given = [name for name, _ in request.query_params.multi_items() if name not in _REPEATED]
-    given += {*request.query_params} & _REPEATED
-    if len(given) != len(set(given)) or not set(given) <= names:
-        known = ", ".join(sorted(names)) or "none"
-        raise RequestRefused(_R.REQUEST_INVALID, f"a query parameter is unknown or is given twice; known: {known}")
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if has_body and media_type != "application/json":
-        raise RequestRefused(_R.NOT_JSON)
-    if has_body and len(request.headers.getlist("idempotency-key")) > 1:
-        raise RequestRefused(_R.REQUEST_INVALID, "Idempotency-Key is given twice")
 
 
 def refuse_repeated_keys(body: bytes) -> None:

@@ -81,18 +81,13 @@ class ReopeningStore:
         with self._lock:
             found = self._look()
             if found != self._stamp:
-                self._reopen(found)
+                # The new history is opened, and only then the old one closed: closing moves a journal into the file at
+                # its address. Other threads may finish what they are reading.
+                is_same_file = found is not None and self._stamp is not None and found.names == self._stamp.names
+                before, self._store = self._store, self._open(create=False, prepared=is_same_file)
+                before.close()
+                self._stamp = self._look()
             return self._store
-
-    def _reopen(self, found: _Stamp | None) -> None:
-        """Open the new history, and only then close the old one: closing moves a journal into the file at its address.
-
-        Other threads may finish what they are reading.
-        """
-        is_same_file = found is not None and self._stamp is not None and found.names == self._stamp.names
-        before, self._store = self._store, self._open(create=False, prepared=is_same_file)
-        before.close()
-        self._stamp = self._look()
 
     def _open(self, *, create: bool, prepared: bool) -> Store:
         store = Store.from_url(self._url, create=create)

@@ -66,7 +66,13 @@ class RequestLimits:
 
     async def _let_in(self, scope: Scope, receive: Receive, send: _Answer) -> None:
         try:
-            _check_path(scope)
+            # not UTF-8, or with control characters, which could end a line of the log
+            try:
+                path = unquote_to_bytes(scope["raw_path"]).decode("utf-8")
+            except UnicodeDecodeError:
+                raise RequestRefused(ProblemReason.PATH_INVALID) from None
+            if any(category(char) == "Cc" for char in path):
+                raise RequestRefused(ProblemReason.PATH_INVALID)
             replayed = await _whole_body(scope, receive)  # first: else a few slow bodies would keep everybody out
             if self._free + (FOR_CHANGES if scope["method"] == "POST" else 0) <= 0:
                 raise RequestRefused(ProblemReason.TOO_BUSY, headers={"Retry-After": "1"})
@@ -95,16 +101,6 @@ class _Answer:
             self.status = message["status"]
             message = {**message, "headers": [*message["headers"], *_HEADERS]}
         await self._send(message)
-
-
-def _check_path(scope: Scope) -> None:
-    """Refuse a path that is not UTF-8, or that has control characters, which could end a line of the log."""
-    try:
-        path = unquote_to_bytes(scope["raw_path"]).decode("utf-8")
-    except UnicodeDecodeError:
-        raise RequestRefused(ProblemReason.PATH_INVALID) from None
-    if any(category(char) == "Cc" for char in path):
-        raise RequestRefused(ProblemReason.PATH_INVALID)
 
 
 async def _whole_body(scope: Scope, receive: Receive) -> Receive:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
-
-from markupsafe import Markup
+from collections.abc import Sequence
 
 from monitor.core.diagnoses import DiagnosisState
 from monitor.core.records import SCHEDULES, TimelineEvent, Window
@@ -25,14 +22,19 @@ def make(context: PageContext) -> PageContent:
     week, weeks = context.week(), context.weeks()
     # the weeks of the strips, oldest first, with those that were not evaluated; the last is the one shown
     shown = [] if week is None else span(weeks[-1], week, context.config.zone)[-context.range_weeks() :]
-    states = _states(context, shown)
-    stories = [each for each in teller(context, week).of_all() if _fits(context, each)]
+    states, names = _states(context, shown), [window.name for window in shown]
+    source, text = context.text("source"), context.text("q").casefold()
+    stories = [
+        each
+        for each in teller(context, week).of_all()
+        if source in ("", each.source) and text in f"{each.source}/{each.label or ''}".casefold()
+    ]
     groups = {state.value: [story for story in stories if _group(story) is state] for state in DiagnosisState}
     # the newest runs of both schedules: a source may have missed some windows
     runs = [run for schedule in SCHEDULES for run in context.store.runs(schedule, limit=12, until=context.now)]
     values = {
         "week": week, "weeks": weeks, "groups": groups, "shown": shown, "stories": stories,
-        "drawn": partial(_drawn, states, [window.name for window in shown]),
+        "drawn": lambda each: strip(states.get((each.source, each.label), [""] * len(names)), names, STATE_WORDS),
         "sources": source_stories(runs, context.config.sources, context.now),
         # nothing is said of the monitor itself as of a past week
         "of_monitor": () if context.text("week") else context.store.unresolved_incidents(of_monitor=True),
@@ -45,11 +47,6 @@ def make(context: PageContext) -> PageContent:
         "sentence", "next_step",
     )  # fmt: skip
     return PageContent("overview.html.j2", "Overview", values, {"labels": lambda: Table.of(stories, *columns)})
-
-
-def _fits(context: PageContext, story: LabelStory) -> bool:
-    source, text = context.text("source"), context.text("q").casefold()
-    return source in ("", story.source) and text in f"{story.source}/{story.label or ''}".casefold()
 
 
 def _group(story: LabelStory) -> DiagnosisState:
@@ -70,10 +67,6 @@ def _states(context: PageContext, shown: Sequence[Window]) -> dict[Key, list[str
             if start in places:
                 states.setdefault((source, label), [""] * len(shown))[places[start]] = state
     return states
-
-
-def _drawn(states: Mapping[Key, Sequence[str]], names: Sequence[str], story: LabelStory) -> Markup:
-    return strip(states.get((story.source, story.label), [""] * len(names)), names, STATE_WORDS)
 
 
 def _events(context: PageContext, shown: Sequence[Window]) -> list[TimelineEvent]:
