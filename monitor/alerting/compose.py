@@ -273,7 +273,7 @@ class _Composer:
         if decision.kind != "resolve":
             return self.calling(incident, again=True) if decision.calls else []
         roots = {name: notices.root_of(incident, name) for name in notices.receivers(self.monitor.config)}
-        had = {name: root for name, root in roots.items() if notices.is_stored(self.monitor, root)}
+        had = {name: root for name, root in roots.items() if self.monitor.store.message(root)[0] is not None}
         story = self.story(incident) if had else None
         if story is None:
             return []
@@ -292,7 +292,7 @@ class _Composer:
         if route is None or route.apprise is None or incident.state != "open":
             return []
         first = notices.root_of(incident, route.apprise)
-        is_told = notices.is_stored(self.monitor, first)
+        is_told = self.monitor.store.message(first)[0] is not None
         story = self.story(incident) if again or not is_told else None
         later = hashed(first, str(incident.version)) if is_told else ""
         if story is None:

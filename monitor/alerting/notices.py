@@ -43,11 +43,6 @@ def root_of(incident: Incident, name: str) -> str:
     return hashed("apprise", name, incident.id, str(incident.reopened))
 
 
-def is_stored(monitor: Monitor, id: str) -> bool:
-    """Whether the history has this notice."""
-    return monitor.store.message(id)[0] is not None
-
-
 def notice(monitor: Monitor, incident: Incident, name: str, top: str, lines: Sequence[str], later: str) -> Delivery:
     """One notice; ``later`` is the id of one that follows the first."""
     first = root_of(incident, name)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 
-from monitor.core.counts import BinCounts, Floats
+from monitor.core.counts import Floats
 from monitor.core.records import Estimate, Interval, ShiftResult, Subject, Where
 from monitor.core.wording import and_more, clean, count_of, expected_words, title
 from monitor.evaluation.shift.findings import ShiftFinding
@@ -201,15 +201,21 @@ def ranges(data: ReportData) -> Element:
     """The label x bin matrix over tenths of the scores, the same for every label, so that columns can be compared."""
     return Element(
         "Reliability by score range", ("label", *(f"to {k / TENTHS:.1f}" for k in range(1, TENTHS + 1))),
-        [(report.subject, *_gaps(report.tenths)) for report in data.by_attention if report.tenths],
+        [
+            (
+                report.subject,
+                *(
+                    f"{words.points(rate - score)} ({words.size(n)})" if w else "–"
+                    for w, rate, score, n in zip(bins.w.tolist(), bins.rate.tolist(), bins.score.tolist(),
+                                                 bins.n.tolist(), strict=True)
+                ),
+            )
+            for report in data.by_attention
+            if (bins := report.tenths) is not None
+        ],
         f"l{'r' * TENTHS}", "Each column is a tenth of the scores: hit rate minus mean score in percentage points "
         "(rows). Negative: the scores are too high.",
     )  # fmt: skip
-
-
-def _gaps(bins: BinCounts) -> list[str]:
-    of_bins = zip(bins.w.tolist(), bins.rate.tolist(), bins.score.tolist(), bins.n.tolist(), strict=True)
-    return [f"{words.points(rate - score)} ({words.size(n)})" if w else "–" for w, rate, score, n in of_bins]
 
 
 def metrics(estimates: Iterable[Estimate]) -> Element:

@@ -163,8 +163,15 @@ def left_out_words(shifts: Iterable[ShiftResult]) -> Iterator[str]:
             yield f"{what[shift.test].format(clean(shift.subject.source))}: {why}"
 
 
-def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
-    """Which windows keep what was measured, since the warehouse has fewer of their rows now; which have other rows."""
+def reading_words(source: str, quality: Sequence[RejectedRows]) -> Iterator[str]:
+    """What is to be known of the rows that were read: what could not be, what is gone, and what is odd about labels."""
+    for part, each in sorted(parts_not_read(quality).items()):  # those of old have lost their examples
+        why = f": {clean(str(each.examples[0]['why']), length=300)}" if each.examples else ""
+        yield f"{clean(source)} was judged on its counts, but {_PARTS[part]} could not be read ({part}){why}"
+    if before := rows_before(quality):
+        had = f"{clean(source)} had {count_of(before, 'row')} of this window when it was read before"
+        yield f"{had}, and {rows_left(quality):,} when it was read last"
+    # which windows keep what was measured, since the warehouse has fewer of their rows now; which have other rows
     for note in (each for each in quality if each.reason in (ROWS_DELETED, ROWS_REPLACED)):
         for window in note.examples:
             before, now = int(str(window["before"])), int(str(window["now"]))
@@ -175,17 +182,6 @@ def rows_deleted_words(quality: Iterable[RejectedRows]) -> Iterator[str]:
                 if note.reason == ROWS_REPLACED
                 else f"The warehouse no longer holds {gone}: what was measured of them stays."
             )
-
-
-def reading_words(source: str, quality: Sequence[RejectedRows]) -> Iterator[str]:
-    """What is to be known of the rows that were read: what could not be, what is gone, and what is odd about labels."""
-    for part, each in sorted(parts_not_read(quality).items()):  # those of old have lost their examples
-        why = f": {clean(str(each.examples[0]['why']), length=300)}" if each.examples else ""
-        yield f"{clean(source)} was judged on its counts, but {_PARTS[part]} could not be read ({part}){why}"
-    if before := rows_before(quality):
-        had = f"{clean(source)} had {count_of(before, 'row')} of this window when it was read before"
-        yield f"{had}, and {rows_left(quality):,} when it was read last"
-    yield from rows_deleted_words(quality)
     yield from labels_words(source, quality)
 
 

@@ -295,19 +295,17 @@ def findings(observed: Observed, now: datetime) -> list[HealthIssue]:
         *_lost(observed),
         *_turned_off(observed),
     ]
-    by_stake = (_by_stake(issue, observed, now) for issue in found)
-    return sorted(by_stake, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.source, f.channel, f.text))
-
-
-def _by_stake(issue: HealthIssue, observed: Observed, now: datetime) -> HealthIssue:
-    """An issue of a source, critical only where something of it acts now: else nothing acts that is not watched."""
-    if issue.severity != "critical" or issue.reason not in (*UNJUDGED, WatchReason.DATA_STALE):
-        return issue
-    acts = any(
-        allowed.allowed and state.source == issue.source and state.label is not None
-        for state, allowed in allowed_of_each(observed.switches, now, observed.identity)
+    allowed = allowed_of_each(observed.switches, now, observed.identity)
+    acting = {state.source for state, each in allowed if each.allowed and state.label is not None}
+    of_source = {*UNJUDGED, WatchReason.DATA_STALE}
+    by_stake = (
+        # of a source, critical only where something of it acts now: else nothing acts that is not watched
+        replace(issue, severity="warning")
+        if issue.severity == "critical" and issue.reason in of_source and issue.source not in acting
+        else issue
+        for issue in found
     )
-    return issue if acts else replace(issue, severity="warning")
+    return sorted(by_stake, key=lambda f: (SEVERITY_RANK[f.severity], f.reason, f.source, f.channel, f.text))
 
 
 def not_heard(found: Iterable[HealthIssue]) -> str | None:

@@ -200,7 +200,15 @@ class _Drain:
 
     def _send(self, sender: Sender, taken: Delivery, thread: Sent | None) -> Delivery:
         taken = replace(taken, uncertain=taken.uncertain or may_be_sent(taken, self.restored))
-        content, edit = self._as_it_is_now(taken)
+        # A message that waited says what is true now, with the content of its newest edit, and calls nobody if nobody
+        # is waited for any more. It keeps its own metadata, by which it is found.
+        content, edit = taken, self.store.compositions([taken.id]).get(taken.id) if taken.operation == "post" else None
+        if edit is not None and (edit.operation != "edit" or edit.state not in ("pending", "failed")):
+            edit = None
+        if edit is not None:
+            payload = {**taken.payload, "text": edit.payload["text"], "blocks": edit.payload.get("blocks")}
+            is_waited_for = any(each.state == "open" for each in self.store.incidents_of([taken.id]))
+            content = replace(taken, payload=payload if is_waited_for else without_mention(payload))
         try:
             sent = self._attempt(sender, content, thread)
         except TransportError as error:
@@ -214,19 +222,6 @@ class _Drain:
         if edit is not None and not taken.uncertain:  # else it may have been found with older content
             self.store.note_edit_shown(edit.id, channel=sent.channel_id, ts=sent.ts, now=self.now())
         return done
-
-    def _as_it_is_now(self, taken: Delivery) -> tuple[Delivery, Delivery | None]:
-        """(A new message with the content of its newest edit, that edit); (``taken``, None) where there is none.
-
-        So a message that waited says what is true now, and calls nobody if nobody is waited for any more. It keeps its
-        own metadata, by which it is found.
-        """
-        edit = self.store.compositions([taken.id]).get(taken.id) if taken.operation == "post" else None
-        if edit is None or edit.operation != "edit" or edit.state not in ("pending", "failed"):
-            return taken, None
-        payload = {**taken.payload, "text": edit.payload["text"], "blocks": edit.payload.get("blocks")}
-        is_waited_for = any(each.state == "open" for each in self.store.incidents_of([taken.id]))
-        return replace(taken, payload=payload if is_waited_for else without_mention(payload)), edit
 
     def _still_calls(self, call: Delivery) -> bool:
         """Whether a reply that mentions people must still do so.
