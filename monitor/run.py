@@ -30,12 +30,14 @@ from monitor.core.windows import previous
 from monitor.core.wording import clean
 from monitor.evaluation.evaluate import Evaluated, evaluate
 from monitor.history.errors import StoreUnreachable
+from monitor.metrics.registry import CONTRACT, EXPECTED
 from monitor.operations import act as acting
 from monitor.operations import collect, incident_actions, publish_thresholds, restate
 from monitor.operations.diagnose import automation_of, diagnoses_of
 from monitor.operations.missed import is_over, missed_windows
 from monitor.operations.refuse_premature import WindowRefused, refuse_premature
-from monitor.report.run_document import run_document
+from monitor.report.csv_table import Table
+from monitor.report.run_document import estimate_rows, label_row, maturity_row, quality_rows, verdict_row
 
 log = logging.getLogger(__name__)
 
@@ -93,9 +95,28 @@ class Run:
 
     @property
     def document(self) -> dict[str, Any]:
-        """The run as one JSON document."""
+        """The run as one JSON document.
+
+        The history keeps estimates of every metric. The document has the metrics of the contract, estimates before the
+        truth, and metrics that a rule names.
+        """
+        parts, window = self.evaluated, self.window
+        known = [maturity_row(m) for part in parts for m in part.maturity]
+        again = Table.of((past for part in parts for past in part.restated), "source", "window=window.name").documents
+        shown = {*CONTRACT, *EXPECTED, *(v.metric for part in parts for v in part.verdicts)}
         labels = zip(self.diagnoses, self.automation, strict=True)
-        return run_document(self.name, self.window, self.evaluated, self.actions, labels)
+        return {
+            "run": self.name,
+            "schedule": window.schedule,
+            "window": {"start": window.start.isoformat(), "end": window.end.isoformat(), "name": window.name},
+            "quality": quality_rows(q for part in parts for q in part.quality),
+            "estimates": estimate_rows(e for part in parts for e in part.estimates if e.metric in shown),
+            "verdicts": [verdict_row(v) for part in parts for v in part.verdicts],
+            "labels": [label_row(*each) for each in labels],
+            # only for sources that count rows without a truth
+            **{name: rows for name, rows in (("maturity", known), ("restated", again)) if rows},
+            "actions": Table.of(self.actions, "kind", "source", "label", "state").documents,
+        }
 
 
 Stage = Callable[[Monitor, Run], Run]

@@ -7,43 +7,12 @@ from typing import Any
 
 from monitor.core.diagnoses import AutomationState, Diagnosis
 from monitor.core.maturity import Maturity
-from monitor.core.records import Action, Estimate, RejectedRows, Verdict, Window
+from monitor.core.records import Estimate, RejectedRows, Verdict
 from monitor.evaluation.before_truth import MARK
-from monitor.evaluation.evaluate import Evaluated
-from monitor.metrics.registry import CONTRACT, EXPECTED
 from monitor.report.csv_table import Table
 
 _SUBJECT = ("source=subject.source", "label=subject.label")
 _MARKED = f"{MARK}=detail.{MARK}"
-
-
-def run_document(
-    run: str,
-    window: Window,
-    parts: Sequence[Evaluated],
-    actions: Iterable[Action],
-    labels: Iterable[tuple[Diagnosis, AutomationState]] = (),
-) -> dict[str, Any]:
-    """The whole document of one evaluation.
-
-    The history keeps estimates of every metric. The document has the metrics of the contract, estimates before the
-    truth, and metrics that a rule names.
-    """
-    known = [maturity_row(m) for part in parts for m in part.maturity]
-    again = Table.of((past for part in parts for past in part.restated), "source", "window=window.name").documents
-    shown = {*CONTRACT, *EXPECTED, *(v.metric for part in parts for v in part.verdicts)}
-    return {
-        "run": run,
-        "schedule": window.schedule,
-        "window": {"start": window.start.isoformat(), "end": window.end.isoformat(), "name": window.name},
-        "quality": quality_rows(q for part in parts for q in part.quality),
-        "estimates": estimate_rows(e for part in parts for e in part.estimates if e.metric in shown),
-        "verdicts": [verdict_row(v) for part in parts for v in part.verdicts],
-        "labels": [label_row(*each) for each in labels],
-        # only for sources that count rows without a truth
-        **{name: rows for name, rows in (("maturity", known), ("restated", again)) if rows},
-        "actions": Table.of(actions, "kind", "source", "label", "state").documents,
-    }
 
 
 def maturity_row(maturity: Maturity) -> dict[str, Any]:

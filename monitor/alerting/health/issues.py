@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from statistics import median
-from typing import Any, Self
+from typing import Self
 from zoneinfo import ZoneInfo
 
 from monitor.alerting.slack.client import TOKEN_ERRORS
@@ -23,7 +23,6 @@ from monitor.core.records import (
     Delivery,
     Identity,
     Note,
-    Reason,
     Schedule,
     Severity,
     Subject,
@@ -44,7 +43,7 @@ MUCH_SMALLER = 0.2
 """The share of the usual rows below which a window is said to be much smaller than usual."""
 USUAL_WINDOWS, FEWEST_WINDOWS = 8, 3
 LEASE_WARNINGS = (24, 48)  # hours
-NAMES_SHOWN, RULES_SHOWN = 12, 3
+NAMES_SHOWN = 12
 DAYS_OF_A_WEEK = 7
 SILENT = timedelta(hours=1)
 """How long after its last look the watchdog is reported as silent: it looks every quarter of an hour."""
@@ -120,35 +119,6 @@ UNJUDGED = frozenset(
     }
 )
 """Reasons why labels are not judged: ``calmon health`` ends with 1 for these, whatever their severity."""
-
-
-_REPORTED_ELSEWHERE = {
-    Reason.IN_BASELINE,
-    Reason.RELATION_ERROR,
-    Reason.WAREHOUSE_FAILED,
-    Reason.REJECTED_ROWS,
-    Reason.NOT_MATURE,
-}
-"""Reasons that need no issue of their own: the reading or the label is reported already, the window is part of the
-baseline, or a later run judges it once its truths are known."""
-
-
-BY_LABEL: Mapping[Reason, tuple[str, str]] = {
-    Reason.REJECTED_ROWS: (
-        "too many of their rows were rejected, so what is left may not be typical",
-        "fix the rows at their source, then {again}",
-    ),
-    Reason.UNRESOLVED_FAILED: (
-        "when their truths came, or which of their items still wait for one, could not be read",
-        "the notes of the report say why (`calmon report`); fix it, then {again}",
-    ),
-    Reason.SCORES_MOVED: (
-        "their scores moved, so too few are comparable with the baseline",
-        "treat it as a breach until you know why; if the new scores are intended (a new model version), "
-        "`calmon baseline pin`",
-    ),
-}  # fmt: skip
-"""By the reason of verdicts that is reported by label, as a health issue of the same name: why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,7 +381,7 @@ def _gaps(observed: Observed, schedule: Schedule) -> Iterable[HealthIssue]:
         f"{_names(names)} {'was' if len(names) == 1 else 'were'} never judged for {_names(of)}, though "
         f"{'a later day was' if daily else 'a later week was'}.",
         "the next scheduled run judges what was missed; now: "
-        f"{_again(schedule, names[0]) if len(names) == 1 else many}",
+        f"{run_again(schedule, names[0]) if len(names) == 1 else many}",
     )
 
 
@@ -432,13 +402,13 @@ def _missing(observed: Observed, late: Window, sources: Sequence[str], severity:
         f"The {schedule} run of {first.name}{of} is missing{more}: {'it' if count == 1 else 'the first'} was due at "
         f"{moment(first.end + windows.SETTLE)}.",
         "check that the scheduler is running (`calmon serve`, or the Prefect worker), then "
-        + (_again(schedule, late.name) if count == 1 else f"`calmon run {schedule}`"),
+        + (run_again(schedule, late.name) if count == 1 else f"`calmon run {schedule}`"),
     )
 
 
 def _state(runs: Sequence[RunSeen], now: datetime, *, is_whole: bool) -> Iterable[HealthIssue]:
     """That the run of these sources failed or hangs; ``is_whole``: it was of all sources."""
-    run, again = runs[0], _again(runs[0].schedule, runs[0].window_name)
+    run, again = runs[0], run_again(runs[0].schedule, runs[0].window_name)
     of = "" if is_whole else f" for {_names([run.source for run in runs])}"
     what = f"The {run.schedule} run of {run.window_name}{of}"
     if run.state == "failed":
@@ -457,7 +427,8 @@ def _state(runs: Sequence[RunSeen], now: datetime, *, is_whole: bool) -> Iterabl
         )
 
 
-def _again(schedule: Schedule, window: str) -> str:
+def run_again(schedule: Schedule, window: str) -> str:
+    """The command that runs a window again, as code."""
     return f"`{windows.run_command(schedule, window)}`"
 
 
@@ -491,7 +462,7 @@ def _flows(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
         if schedule := SCHEDULE_OF.get(flow):
             reason, what = WatchReason.RUN_FAILED, f"The {schedule} run"
             ready = windows.last_ready(schedule, note.at, observed.zone)
-            again = f"{_again(schedule, ready.name)}: it continues where it stopped"
+            again = f"{run_again(schedule, ready.name)}: it continues where it stopped"
         why = note.detail.get("error") or "it left no reason"
         yield HealthIssue(
             reason, "critical", f"{what} failed at {moment(note.at)}: {why}", f"fix what it names, then {again}"
@@ -526,7 +497,7 @@ def _data(observed: Observed, source: str, schedule: Schedule) -> HealthIssue | 
     if not readings:
         return None
     newest, since = readings[0], _since(observed, readings)
-    window, again = observed.window_of(newest), _again(schedule, observed.window_of(newest).name)
+    window, again = observed.window_of(newest), run_again(schedule, observed.window_of(newest).name)
     # a day is compared with the same weekday; all weeks begin on the same one
     alike = [r.rows for r in readings[1:] if r.state == "ok" and observed.weekday_of(r) == observed.weekday_of(newest)]
     before = alike[:USUAL_WINDOWS]
@@ -618,39 +589,6 @@ def named_since(name: str, first: str) -> str:
     '2026-W46 (since 2026-W40)'
     """
     return name if name == first else f"{name} (since {first})"
-
-
-def nothing_judged(run: RunSeen, when: str, reasons: Mapping[Reason, int]) -> Iterable[HealthIssue]:
-    """That no verdict of a source was evaluated in its newest window; ``when`` is :func:`named_since`.
-
-    ``reasons`` counts the verdicts by reason.
-    """
-    told, by_count = set(reasons) - _REPORTED_ELSEWHERE, sorted(reasons.items(), key=lambda item: -item[1])
-    if told:
-        yield HealthIssue(
-            WatchReason.NOTHING_JUDGED,
-            "info" if told == {Reason.TOO_FEW_ROWS} else "critical",  # a season: the next weeks pool more
-            f"Nothing of {run.source} was judged in {when}: all {sum(reasons.values()):,} verdicts of the "
-            f"{run.schedule} rules are not evaluated "
-            f"({', '.join(f'{reason.value} {count:,}' for reason, count in by_count)}).",
-            f"read `calmon docs {by_count[0][0].value}`; `calmon explain` a verdict says what is missing",
-            run.source,
-        )
-
-
-def not_by_label(
-    run: RunSeen, when: str, reason: Reason, verdicts: Sequence[Mapping[str, Any]], why: str, do_now: str
-) -> HealthIssue:
-    """That verdicts (rule, severity, label) of the newest window of a source could not be judged, for this reason."""
-    rules, severities, labels = ({row[name] for row in verdicts} for name in ("rule", "severity", "label"))
-    named = ", ".join(sorted(rules)) if len(rules) <= RULES_SHOWN else f"{len(rules)} rules"
-    return HealthIssue(
-        WatchReason(reason.value),
-        min(severities, key=SEVERITY_RANK.__getitem__),
-        f"{run.source} in {when}: {named} could not judge {_of_labels(labels)}: {why}.",
-        do_now.replace("{again}", _again(run.schedule, run.window_name)),
-        run.source,
-    )
 
 
 BESIDE = "`calmon incidents test` tries every receiver; correct its address in CALMON_APPRISE"
@@ -754,7 +692,7 @@ def _leases(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
             together.setdefault((state.source, minute, is_for_a_time(state)), []).append(state)
     for (source, _, planned), states in together.items():
         until = max(state.lease_until for state in states if state.lease_until is not None)
-        hours, names = (until - now) / timedelta(hours=1), _of_labels([state.label for state in states])
+        hours, names = (until - now) / timedelta(hours=1), of_labels([state.label for state in states])
         band = next((band for band in LEASE_WARNINGS if 0 < hours <= band), None)
         no_news = all((s.source, s.label) in observed.not_news for s in states)
         judged_since = any(
@@ -796,7 +734,7 @@ def _lost(observed: Observed) -> Iterable[HealthIssue]:
         yield HealthIssue(
             WatchReason.LEASE_ENDED,
             "critical",
-            f"Automation of {source} ended for {_of_labels([s.label for s in on if s.source == source])}: alerts.yaml "
+            f"Automation of {source} ended for {of_labels([s.label for s in on if s.source == source])}: alerts.yaml "
             f"has no source {source} any more, so every gate refuses it.",
             "put the source back into alerts.yaml; if it is gone for good or has a new name, "
             f"`calmon automation disable --source {source} --all --reason TEXT` ends this",
@@ -813,7 +751,7 @@ def _turned_off(observed: Observed) -> Iterable[HealthIssue]:
         yield HealthIssue(
             WatchReason.TURNED_OFF,
             "critical",
-            f"Automation of {source} was turned off for {_of_labels([state.label for state in states])}, since no "
+            f"Automation of {source} was turned off for {of_labels([state.label for state in states])}, since no "
             f"acting rule could be judged ({why}).",
             "`calmon explain` a verdict of the label shows why; then "
             f"`calmon automation enable --source {shlex.quote(source)} --all --reason TEXT`, or let good windows "
@@ -835,7 +773,8 @@ def _will_be_renewed(observed: Observed, source: str, until: datetime, now: date
     return False
 
 
-def _of_labels(labels: Iterable[str | None]) -> str:
+def of_labels(labels: Iterable[str | None]) -> str:
+    """Labels in a sentence; None is the source as a whole."""
     return _names([label or "the source as a whole" for label in labels])
 
 

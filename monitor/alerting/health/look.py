@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import takewhile
 
 from monitor.alerting.health import issues, message, troubles
-from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, ReadingSeen, RunSeen
+from monitor.alerting.health.issues import HealthIssue, JudgedSeen, Observed, ReadingSeen, RunSeen, WatchReason
 from monitor.alerting.health.message import MonitorStory, automation_now, ended_leases
 from monitor.alerting.notices import messages_of
 from monitor.automation.state import clock_behind, closed_history
@@ -17,7 +17,7 @@ from monitor.config.model import Config
 from monitor.context import Monitor
 from monitor.core import windows
 from monitor.core.diagnoses import NotTold
-from monitor.core.records import SCHEDULES, VANISHED, DeliveryState, Incident, Reason, Schedule
+from monitor.core.records import SCHEDULES, SEVERITY_RANK, VANISHED, DeliveryState, Incident, Reason, Schedule
 from monitor.core.rejection_words import fact, remedy
 from monitor.core.wording import clean
 from monitor.history.store import Store
@@ -30,6 +30,34 @@ TOO_FEW_FOR = timedelta(weeks=3)
 SINCE_BACK = 26
 """How many windows back the start of a lasting condition is searched for."""
 EXAMPLES = 3
+RULES_SHOWN = 3
+_REPORTED_ELSEWHERE = {
+    Reason.IN_BASELINE,
+    Reason.RELATION_ERROR,
+    Reason.WAREHOUSE_FAILED,
+    Reason.REJECTED_ROWS,
+    Reason.NOT_MATURE,
+}
+"""Reasons that need no issue of their own: the reading or the label is reported already, the window is part of the
+baseline, or a later run judges it once its truths are known."""
+
+
+_BY_LABEL: Mapping[Reason, tuple[str, str]] = {
+    Reason.REJECTED_ROWS: (
+        "too many of their rows were rejected, so what is left may not be typical",
+        "fix the rows at their source, then {again}",
+    ),
+    Reason.UNRESOLVED_FAILED: (
+        "when their truths came, or which of their items still wait for one, could not be read",
+        "the notes of the report say why (`calmon report`); fix it, then {again}",
+    ),
+    Reason.SCORES_MOVED: (
+        "their scores moved, so too few are comparable with the baseline",
+        "treat it as a breach until you know why; if the new scores are intended (a new model version), "
+        "`calmon baseline pin`",
+    ),
+}  # fmt: skip
+"""By the reason of verdicts that is reported by label, as a health issue of the same name: why, and what to do."""
 _ON_ITS_WAY: tuple[DeliveryState, ...] = ("pending", "sending", "failed", "sent", "dead")
 
 
@@ -111,13 +139,35 @@ def _judged(store: Store, runs: Sequence[RunSeen], schedule: Schedule, source: s
         return None
     newest, before = done[0], done[1 : SINCE_BACK + 1]
     reasons = {Reason(row["reason"]): row["verdicts"] for row in rows if row["outcome"] == "not_evaluated"}
-    evaluated = any(row["outcome"] != "not_evaluated" for row in rows)
-    found = [] if evaluated else [*issues.nothing_judged(newest, _since(store, newest, before, ""), reasons)]
-    for reason, usual in issues.BY_LABEL.items():
+    evaluated, found = any(row["outcome"] != "not_evaluated" for row in rows), []
+    told, by_count = set(reasons) - _REPORTED_ELSEWHERE, sorted(reasons.items(), key=lambda item: -item[1])
+    if told and not evaluated:
+        counted = ", ".join(f"{reason.value} {count:,}" for reason, count in by_count)
+        found.append(
+            HealthIssue(
+                WatchReason.NOTHING_JUDGED,
+                "info" if told == {Reason.TOO_FEW_ROWS} else "critical",  # a season: the next weeks pool more
+                f"Nothing of {source} was judged in {_since(store, newest, before, '')}: all "
+                f"{sum(reasons.values()):,} verdicts of the {schedule} rules are not evaluated ({counted}).",
+                f"read `calmon docs {by_count[0][0].value}`; `calmon explain` a verdict says what is missing",
+                source,
+            )
+        )
+    for reason, usual in _BY_LABEL.items():
         if reason in reasons:
-            words = (_rejected(store, newest) if reason is Reason.REJECTED_ROWS else None) or usual
+            why, do_now = (_rejected(store, newest) if reason is Reason.REJECTED_ROWS else None) or usual
             verdicts = store.not_judged(schedule, newest.window_start, source, reason)
-            found.append(issues.not_by_label(newest, _since(store, newest, before, reason), reason, verdicts, *words))
+            rules, severities, labels = ({row[name] for row in verdicts} for name in ("rule", "severity", "label"))
+            named = ", ".join(sorted(rules)) if len(rules) <= RULES_SHOWN else f"{len(rules)} rules"
+            when, of = _since(store, newest, before, reason), issues.of_labels(labels)
+            text = f"{source} in {when}: {named} could not judge {of}"
+            again = issues.run_again(schedule, newest.window_name)
+            found.append(
+                HealthIssue(
+                    WatchReason(reason.value), min(severities, key=SEVERITY_RANK.__getitem__), f"{text}: {why}.",
+                    do_now.replace("{again}", again), source,
+                )
+            )  # fmt: skip
     return JudgedSeen(evaluated, tuple(found))
 
 
