@@ -218,7 +218,9 @@ class _Material:
             for subject in self.verdicts
             if subject.source == source
             for verdict in self._current(subject)
-            if _is_of_window_alone(verdict)
+            # it measured all rows of its window and population, and no others
+            if verdict.metric in CONTRACT and verdict.value is not None and verdict.windows == 1
+            if not {"segment", "before_truth", "path"} & set(verdict.detail)
             for estimate in self.estimates.get(subject, ())
             if (estimate.metric, estimate.where, estimate.subject.segment) == (verdict.metric, verdict.where, None)
             and estimate.n != verdict.n
@@ -255,9 +257,3 @@ def _segments(estimates: Sequence[Estimate]) -> list[SegmentLine]:
         rows = max(e.n for e in estimates_of.values())
         lines.append(SegmentLine(*segment, rows, ece, gap, auc, known.value))
     return sorted(lines, key=lambda line: (line.column, -(line.ece.value or 0.0), line.value))
-
-
-def _is_of_window_alone(verdict: Verdict) -> bool:
-    """Whether a verdict measured all rows of its window and population, and no others."""
-    of_others = {"segment", "before_truth", "path"} & set(verdict.detail)
-    return verdict.metric in CONTRACT and verdict.value is not None and verdict.windows == 1 and not of_others

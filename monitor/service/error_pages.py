@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from monitor.service.pages import PAGES
-from monitor.service.pages.base import POLICY, error_html
+from monitor.service.pages.base import POLICY, environment, version
 from monitor.service.problems import ProblemReason, RequestRefused
 from monitor.service.request_limits import problem_response
 from monitor.service.tokens import hidden
@@ -29,7 +29,8 @@ def answer_refused(request: Request, refused: RequestRefused, docs: str | None) 
     if not (_is_of_people(path) and asks_for_page(request.headers.getlist("accept"))):
         return problem_response(refused, docs)
     form = path.lstrip("/") if (request.method, path) == ("POST", "/automation") else ""
-    text = error_html(
+    text = environment().get_template("error.html.j2").render(
+        replica=None, version=version(),
         title=f"{'Not done: ' if form else ''}{refused.reason.heading}", form=form, root=root_of(request),
         detail=refused.detail if form else _FOR_PEOPLE.get(refused.reason, refused.detail),
         address=hidden(path)[:SHOWN], nav=[(page.nav, page.address.lstrip("/"), False) for page in PAGES if page.nav],

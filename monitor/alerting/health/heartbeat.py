@@ -70,7 +70,9 @@ def beat(
     except urllib.error.HTTPError as error:
         log.warning("the heartbeat was answered with %d", error.code)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        log.warning("the heartbeat was not taken: %s", _plain(error))
+        reason = getattr(error, "reason", error)
+        why = f": {reason.strerror}" if isinstance(reason, OSError) else ""
+        log.warning("the heartbeat was not taken: %s%s", type(reason).__name__, why)
     else:
         return True
     return False
@@ -84,8 +86,3 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 _OPENER = urllib.request.build_opener(_NoRedirect)
-
-
-def _plain(error: Exception) -> str:
-    reason = getattr(error, "reason", error)
-    return f"{type(reason).__name__}: {reason.strerror}" if isinstance(reason, OSError) else type(reason).__name__

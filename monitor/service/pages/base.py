@@ -181,12 +181,6 @@ def answer(page: Page, pages: Sequence[Page], context: PageContext) -> Answer:
     return Answer(text.encode(), "text/html; charset=utf-8", etag_of(text.replace(made_at, "").encode()))
 
 
-def error_html(**values: Any) -> str:
-    """The page of an error: ``title``, ``detail``, its ``address``, names and addresses of pages in ``nav`` with the
-    ``root`` before them; ``form`` is the page of a refused form, "" for no form."""
-    return environment().get_template("error.html.j2").render(values, replica=None, version=version())
-
-
 def etag_of(body: bytes) -> str:
     """A weak validator of an answer.
 

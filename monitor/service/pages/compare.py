@@ -122,7 +122,7 @@ def make(context: PageContext) -> PageContent:
     both = reader.measured(a, chosen), reader.measured(b, chosen)
     found = differences(*both, confidence=evaluation.confidence, rate=evaluation.false_discovery_rate)
     values: dict[str, Any] = {
-        "sides": (a, b), "source": source, "labels": [each for each in labels if each], "label": label,
+        "sides": (a, b), "source": source, "labels": labels, "label": label,
         "windows": windows, "versions": reader.versions, "found": found,
         "curves": reader.curves(a, b, label) if label else None,
     }  # fmt: skip

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
 from importlib import metadata
-from typing import Any
 
 from monitor.alerting.health.issues import NEVER_RUN, findings
 from monitor.alerting.health.look import observed
@@ -31,7 +29,7 @@ def make(context: PageContext) -> PageContent:
     mark = identity.mark
     of_history = f"{mark.history}, epoch {mark.epoch}, version {mark.version}"
     values = {
-        "runs": runs, "took": took,
+        "runs": runs,
         "readings": {(row["source"], row["schedule"]): row for row in reversed(readings)}.values(),
         "failed": [row for row in readings if row["state"] != "ok"],
         "rejected": store.rejected_by_reason(since, now),
@@ -47,11 +45,6 @@ def make(context: PageContext) -> PageContent:
         ],
     }  # fmt: skip
     return PageContent("monitor.html.j2", "Monitor", values)
-
-
-def took(run: Mapping[str, Any]) -> timedelta | None:
-    """How long a run took; None while it runs."""
-    return None if run["finished_at"] is None else run["finished_at"] - run["started_at"]
 
 
 PAGE = Page("/monitor", make, nav="Monitor", query=frozenset({"weeks"}))
