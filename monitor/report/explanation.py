@@ -391,11 +391,6 @@ def _readable(verdict: Verdict, passed: Passed) -> str:
     return failures.get(verdict.reason, f"{clean(verdict.subject.source)} was read for {verdict.window.name}")
 
 
-def _accepted(verdict: Verdict, passed: Passed) -> str:
-    facts = fact(from_detail(verdict.detail["rejected"]))
-    return f"what is left of {verdict.window.name} says nothing about the rest: {facts}"
-
-
 def _rows(verdict: Verdict, passed: Passed) -> str:
     kind, detail = ROW[verdict.where], verdict.detail
     if not passed and detail.get("before_truth"):
@@ -648,7 +643,13 @@ _FACTS: Mapping[str, tuple[str, _Answer]] = {
 """What is told before the checks: the question and its answer."""
 _CHECKS: Mapping[str, tuple[str, _Answer]] = {
     "readable": ("Could the source be read?", _readable),
-    "accepted": ("Were the rows accepted?", _accepted),
+    "accepted": (
+        "Were the rows accepted?",
+        lambda verdict, _: (
+            f"what is left of {verdict.window.name} says nothing about the rest: "
+            + fact(from_detail(verdict.detail["rejected"]))
+        ),
+    ),
     "mature": ("Are enough truths known?", lambda verdict, _: waits_for(verdict.detail["maturity"])),
     "rows": ("Are there rows to look at?", _rows),
     "outside_baseline": ("Is the window outside the baseline's own time?", _outside_baseline),

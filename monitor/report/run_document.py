@@ -1,4 +1,4 @@
-"""The JSON document of a run: a contract, so its keys and their order are written here once."""
+"""The rows of the JSON document of a run: a contract, so their keys and their order are written here once."""
 
 from __future__ import annotations
 
