@@ -22,7 +22,7 @@ from monitor.alerting.health.heartbeat import beat_run
 from monitor.alerting.health.issues import failed_note
 from monitor.alerting.slack.outbox import drain, worker_id
 from monitor.context import ActMode, Monitor
-from monitor.core.diagnoses import AutomationState, Diagnosis, DiagnosisState
+from monitor.core.diagnoses import AutomationState, Diagnosis
 from monitor.core.log_lines import about
 from monitor.core.records import Action, Delivery, Window, part_left_out
 from monitor.core.redaction import without_secrets
@@ -261,9 +261,7 @@ def act(monitor: Monitor, run: Run) -> Run:
     refusals = acting.refusals_of(monitor, window, sources, run.mode)
     restate.record(monitor, window, evaluated)
     monitor.store.save_maturities([m for part in evaluated for m in part.maturity], monitor.clock())
-    new = [part.source for part in evaluated if not part.problem or not _was_told(monitor, window, part.source)]
-    told = [each for each in diagnoses if each.source in new]
-    monitor.store.save_diagnoses(window, new, told, monitor.clock())
+    told = restate.keep_diagnoses(monitor, window, sources, diagnoses)
     run.progress("acting")
     restate.act(monitor, evaluated, refusals)
     asked = acting.act(monitor, window, evaluated, told, refusals, requested=run.mode == "always")
@@ -277,11 +275,6 @@ def act(monitor: Monitor, run: Run) -> Run:
         watchdog.watch_run(monitor, window)
         deliver(monitor)
     return replace(run, actions=tuple(actions), automation=automation_of(monitor, diagnoses), ended=True)
-
-
-def _was_told(monitor: Monitor, window: Window, source: str) -> bool:
-    """Whether a label was judged in the window before: what was found stays where the source cannot be read again."""
-    return any(each.state is not DiagnosisState.CANNOT_TELL for each in monitor.store.diagnoses(window, source))
 
 
 def _diagnosed(monitor: Monitor, run: Run) -> Run:
