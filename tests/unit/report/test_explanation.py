@@ -585,21 +585,17 @@ def test_quiet_days_are_said_to_be_put_together_for_the_part_of_each_of_those_ru
     assert "newest first: 0.3 (n = 20 in 2 windows, too few to say), 0.12 (n = 1,408 in 2 windows)" in told
 
 
-def test_what_the_newest_of_several_windows_shows_by_itself_istext_of():
+@pytest.mark.parametrize(("value", "said"), [("mail", "mail"), ("شكوى", "\u2068شكوى\u2069")])
+def test_what_the_newest_of_several_windows_shows_by_itself_is_said_and_only_sentences_isolate_its_segment(
+    value: str, said: str
+):
     alone = {"n": 31, "value": 0.2513, "beyond": True, "too_few": False}
-    detail = ACTING | {"segment": ["channel", "mail"], "newest_alone": alone}
+    detail = ACTING | {"segment": ["channel", value], "newest_alone": alone}
     one = told(judged(OVERCONFIDENCE, level(OVERCONFIDENCE, value=0.3, windows=2, detail=detail)))
-    said = "this window alone has 0.2513 from 31 rows in channel = mail, beyond the threshold as well."
-    assert next(check.text for check in one.checks if check.name == "windows").endswith(said)
-    assert document(one)["numbers"]["newest_alone"] == alone
-
-
-def test_only_sentences_isolate_a_right_to_left_value_its_fields_are_as_stored():
-    alone = {"n": 31, "value": 0.2513, "beyond": True, "too_few": False}
-    detail = ACTING | {"segment": ["channel", "شكوى"], "newest_alone": alone}
-    found = document(told(judged(OVERCONFIDENCE, level(OVERCONFIDENCE, value=0.3, windows=2, detail=detail))))
-    assert found["segment"] == {"channel": "شكوى"}
-    assert "from 31 rows in channel = \u2068شكوى\u2069, " in json.dumps(found, ensure_ascii=False)
+    (text,) = [check.text for check in one.checks if check.name == "windows"]
+    assert text.endswith(f"alone has 0.2513 from 31 rows in channel = {said}, beyond the threshold as well.")
+    found = document(one)
+    assert (found["numbers"]["newest_alone"], found["segment"]) == (alone, {"channel": value})
 
 
 @pytest.mark.parametrize(
