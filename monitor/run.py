@@ -261,10 +261,10 @@ def act(monitor: Monitor, run: Run) -> Run:
     refusals = acting.refusals_of(monitor, window, sources, run.mode)
     restate.record(monitor, window, evaluated)
     monitor.store.save_maturities([m for part in evaluated for m in part.maturity], monitor.clock())
-    told = restate.keep_diagnoses(monitor, window, sources, diagnoses)
+    monitor.store.save_diagnoses(window, sources, diagnoses, monitor.clock())
     run.progress("acting")
     restate.act(monitor, evaluated, refusals)
-    asked = acting.act(monitor, window, evaluated, told, refusals, requested=run.mode == "always")
+    asked = acting.act(monitor, window, evaluated, diagnoses, refusals, requested=run.mode == "always")
     if run.acts:
         deliver(monitor, reminds=False)  # of what this run has seen too, once it is done
     actions = acting.settled(monitor, asked)
@@ -292,7 +292,8 @@ def _diagnosed(monitor: Monitor, run: Run) -> Run:
         try:
             if not run.dry_run:
                 restate.diagnose(monitor, part, source)
-            diagnoses += diagnoses_of(monitor, part, source.data.current)
+            found = diagnoses_of(monitor, part, source.data.current)
+            diagnoses += restate.with_known_troubles(monitor, run.window, found)
         except Exception as error:  # a run that has to act does not end for what explains it
             if isinstance(error, (StoreUnreachable, OperationalError, InterfaceError)) and run.try_again():
                 raise

@@ -40,23 +40,20 @@ def record(monitor: Monitor, window: Window, evaluated: Sequence[Evaluated]) -> 
 def diagnose(monitor: Monitor, part: Evaluated, source: Collected) -> None:
     """Diagnose the restated windows of a source again, oldest first: each goes on from those before it."""
     for past, collected in zip(part.restated, source.restated, strict=True):
-        diagnoses = diagnoses_of(monitor, past, collected.data.current)
-        keep_diagnoses(monitor, past.window, [past.source], diagnoses)
+        diagnoses = with_known_troubles(monitor, past.window, diagnoses_of(monitor, past, collected.data.current))
+        monitor.store.save_diagnoses(past.window, [past.source], diagnoses, monitor.clock())
 
 
-def keep_diagnoses(
-    monitor: Monitor, window: Window, sources: Sequence[str], diagnoses: Sequence[Diagnosis]
-) -> list[Diagnosis]:
-    """Store the diagnoses of these sources in a window; returns those that are news.
+def with_known_troubles(monitor: Monitor, window: Window, diagnoses: Sequence[Diagnosis]) -> list[Diagnosis]:
+    """The diagnoses of a window, where a trouble that was found in it before stays if it cannot be judged again.
 
-    A trouble that was found in it stays where the window cannot be judged again: else it would read as over.
+    Else it would read as over.
     """
-    before = {(each.source, each.label): each for each in monitor.store.diagnoses(window) if each.is_trouble}
-    unsure = {(each.source, each.label) for each in diagnoses if each.state is DiagnosisState.CANNOT_TELL}
-    news = [each for each in diagnoses if (each.source, each.label) not in unsure & before.keys()]
-    kept = [each for key, each in before.items() if key in unsure]
-    monitor.store.save_diagnoses(window, sources, [*news, *kept], monitor.clock())
-    return news
+    known = {(each.source, each.label): each for each in monitor.store.diagnoses(window) if each.is_trouble}
+    return [
+        known.get((each.source, each.label), each) if each.state is DiagnosisState.CANNOT_TELL else each
+        for each in diagnoses
+    ]
 
 
 def act(monitor: Monitor, evaluated: Sequence[Evaluated], refusals: Mapping[str, str]) -> None:
