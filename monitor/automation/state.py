@@ -87,7 +87,15 @@ CLOCK_IS_BEHIND = "the clock is behind the newest change of a switch"
 
 
 def clock_behind(newest_at: datetime | None, now: datetime) -> str | None:
-    """That a clock is behind the newest change of a switch, in words; None if it is not, or there is no change."""
+    """That a clock is behind the newest change of a switch, in words; None if it is not, or there is no change.
+
+    >>> from datetime import UTC
+    >>> noon = datetime(2026, 11, 16, 12, tzinfo=UTC)
+    >>> clock_behind(None, noon), clock_behind(noon, noon - BEHIND)
+    (None, None)
+    >>> clock_behind(noon, noon - timedelta(minutes=11))
+    'the clock says 2026-11-16 11:49, but a switch was changed at 2026-11-16 12:00 UTC'
+    """
     if newest_at is None or now >= newest_at - BEHIND:
         return None
     return f"the clock says {now:%Y-%m-%d %H:%M}, but a switch was changed at {newest_at:%Y-%m-%d %H:%M} UTC"

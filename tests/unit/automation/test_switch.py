@@ -703,3 +703,26 @@ def test_a_label_of_which_no_score_is_safe_any_more_is_off():
     then = run(first.after, limit(None), end=END + WEEK, known=found_before(limit(0.9), limit(None), end=END + WEEK))
     assert (then.after.state, then.after.blocked, then.after.kept) == ("off", (), None)
     assert "from no score on its promise is shown to hold" in then.after.reason
+
+
+def test_what_is_shown_of_safe_scores_is_of_the_highest_limit_and_of_none_where_its_scores_are_blocked_too():
+    lower = replace(limit(0.9), rule="lasting-overconfidence")
+    both = run(ON, lower, limit(0.95))
+    assert both.after.blocked == ((0.8, 0.9499),)
+    assert both.after.kept.score == 0.95
+    top = run(ON, limit(0.9), block((0.96, 1.0)))
+    assert top.after.blocked == ((0.8, 0.8999), (0.96, 1.0))
+    assert top.after.kept is None
+    under = run(ON, limit(0.9), block((0.82, 0.86)))
+    assert under.after.kept.score == 0.9
+
+
+def test_a_breach_that_was_held_back_turns_off_although_a_later_one_only_limits():
+    held = enable(OFF_BY_RUN, known=found_before(BREACH)).after
+    limits = replace(limit(0.9), rule="lasting-overconfidence")
+    known, later = found_before(BREACH, limits, end=END + WEEK), END + WEEK
+    before = run(held, limits, end=later, known=known, now=held.hold_until - timedelta(hours=1))
+    assert before.after.state == "on"
+    after = run(held, limits, end=later, known=known, now=held.hold_until + timedelta(hours=1))
+    assert (after.after.state, after.after.verdict) == ("off", BREACH.id)
+    assert after.event.reason.startswith("automated-overconfidence: no window within its threshold since its breach")
