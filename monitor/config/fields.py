@@ -170,7 +170,7 @@ def _range(wrong: _Wrong) -> Problem:
     words = {"greater_than_equal": "at least", "greater_than": "above", "less_than_equal": "at most"}
     limit = f"{words.get(type_, 'below')} {bound:g}"
     remedy = f"{bound:g}" if type_.endswith("equal") else f"a number {limit}"
-    if bound <= 1 < float(given) <= 100 and "less" in type_:
+    if bound <= 1 and 2 <= float(given) <= 100 and "less" in type_:
         remedy = f"{float(given) / 100:g}"  # a percentage
     summary = f"{wrong.key} must be {limit}, not {wrong.written(str(given))}"
     return wrong.problem("CAL020", summary, f"{wrong.key}: {remedy}")
