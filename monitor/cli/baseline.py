@@ -194,7 +194,8 @@ def _rows(baselines: Sequence[Baseline]) -> list[dict[str, Any]]:
         baselines, "source", "label", "version", "from=first_window", "to=last_window", "pairs=counts.rows",
         "pinned_at", "by=pinned_by", "reason", "digest",
     ).documents  # fmt: skip
-    return [row | {"pinned_at": row["pinned_at"].isoformat(timespec="seconds")} for row in rows]
+    pinned = (each.pinned_at.isoformat(timespec="seconds") for each in baselines)
+    return [row | {"pinned_at": at} for row, at in zip(rows, pinned, strict=True)]
 
 
 @baseline_app.command("list", epilog="Example:  calmon baseline list --source tickets")
