@@ -1,14 +1,16 @@
-"""The evidence on one label, for a run or a person that decides about its switch."""
+"""The evidence on one label under the rules of alerts.yaml, and what of it no good window brings back. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from monitor.config.model import Config
+from monitor.automation.segments import RUNS, open_breaches
+from monitor.config.model import Config, ReEnableAfter
 from monitor.config.rule_sources import acting_rules
 from monitor.core.records import RuleEvidence, SwitchState
+from monitor.core.wording import count_of
 
 
 def known_of(
@@ -38,3 +40,30 @@ def started_anew(config: Config, known: Sequence[RuleEvidence], at: datetime) ->
         else each
         for each in known
     )
+
+
+def stays_off(state: SwitchState, config: Config, known: Iterable[RuleEvidence] = ()) -> str:
+    """Why what a run turned off or blocked does not come back by itself, as a sentence without its full stop.
+
+    ``known`` is the evidence of the label's acting rules: with as many good windows as are wanted, it stays off while
+    a rule had none since its breach. "" where good windows may bring it back, where none ever could
+    (``re_enable: manual``), where a person turned it off, and for a source that alerts.yaml does not have.
+    """
+    is_restricted = bool(state.blocked) or (state.state == "off" and not state.by_operator)
+    if not is_restricted or state.source not in config.sources:
+        return ""
+    what = "it does not come back by itself" if state.state == "off" else "its blocked scores stay blocked"
+    schedules = {rule.schedule for rule in acting_rules(config, state.source, state.label)}
+    if not schedules:
+        return f"No rule acts on it any more, so {what}"
+    counted = next((schedule for schedule, run in RUNS.items() if run == state.counted_run), None)
+    re_enable = config.automation.re_enable
+    if not isinstance(re_enable, ReEnableAfter) or counted is None:
+        return ""
+    if counted not in schedules:
+        return f"No {counted} rule acts on it any more, so {what}"
+    in_breach = [rule.rule for rule, _ in open_breaches(known, state.segments)]
+    if state.ok_streak < re_enable.after or not in_breach:
+        return ""
+    good = count_of(state.ok_streak, "good window")
+    return f"{good}, but no window of {in_breach[0]} was within its threshold since its breach, so {what}"

@@ -13,10 +13,9 @@ import typer
 
 from monitor.automation.evidence import is_against
 from monitor.automation.gate.snapshot import EVERY_SCORE, Key, SwitchSnapshot, closed_by_history, snapshot_of
-from monitor.automation.label_evidence import known_of
+from monitor.automation.label_evidence import known_of, stays_off
 from monitor.automation.segments import as_stored
 from monitor.automation.state import Allowed, GateReason, effective, off_segments
-from monitor.automation.staying_off import stays_off
 from monitor.automation.switch import operator_change
 from monitor.cli import common as cli
 from monitor.cli.demand import OnDemand

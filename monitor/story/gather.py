@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 from monitor.automation.as_of import Key, by_switch, identity_as_of, off_since, switch_as_of
+from monitor.automation.label_evidence import stays_off
 from monitor.automation.state import is_blocked
-from monitor.automation.staying_off import stays_off
 from monitor.config.model import Config
 from monitor.context import Monitor, known_now
 from monitor.core.diagnoses import Diagnosis, DiagnosisState

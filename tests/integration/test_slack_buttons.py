@@ -378,6 +378,7 @@ def test_it_connects_anew_by_itself(monitor: Monitor, slack: FakeSlack, buttons:
         slack.socket.connected(opened=2)
         slack.socket.acknowledged(slack.socket.send(button(slack, "incident_ack", critical(monitor).id)))
         until(lambda: critical(monitor).state == "acknowledged")
+    assert [kind for kind, _ in kinds(monitor, critical(monitor))].count("acknowledged") == 1
 
 
 def test_a_listener_reports_that_it_is_connected_while_it_is(slack: FakeSlack) -> None:

@@ -595,7 +595,7 @@ BESIDE = "`calmon incidents test` tries every receiver; correct its address in C
 
 
 def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
-    """Messages to one channel or receiver that it does not have, and whether nothing reaches anybody there now."""
+    """Messages that wait, were refused, or were given up for want of a token, by channel or receiver."""
     unsent = ("pending", "failed", "sending")
     stuck = [d for d in observed.deliveries if d.state in unsent and now - d.created_at > STUCK]
     given_up = [d for d in observed.deliveries if now - d.created_at <= RECENT and not d.ended_with_its_message]
@@ -603,33 +603,39 @@ def _deliveries(observed: Observed, now: datetime) -> Iterable[HealthIssue]:
     dead = [d for d in given_up if d.state == "dead" and not d.is_of_deleted]
     # given up for want of a token, by a monitor that had one before
     lost = [d for d in given_up if d.state == "not_sent" and d.created_at > first]
-    for reason, channel, messages in (
-        (reason, channel, [d for d in found if d.channel == channel])
-        for reason, found in zip(_UNSENT, (stuck, dead, lost), strict=True)
-        for channel in {d.channel for d in found}
-    ):
-        was, beside, nobody = "were" if len(messages) > 1 else "was", messages[0].is_beside_slack, False
-        error = next((d.error for d in reversed(messages) if d.error), "no error was noted")
-        if reason is WatchReason.DELIVERY_STUCK:
-            said = f"{'have' if len(messages) > 1 else 'has'} waited for more than an hour: {error}"
-            do = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
-            nobody = _reaches_nobody(observed, stuck, messages)
-        elif reason is WatchReason.DELIVERY_REFUSED:
-            said = f"{was} refused by Slack for good: {error}"
-            do = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
-        else:
-            what, variable = ("addresses", "CALMON_APPRISE") if beside else ("token", "CALMON_SLACK_BOT_TOKEN")
-            said = f"{was} not sent and will not be: a process had no {what}, although messages had been sent before."
-            do = (
-                f"set {variable} wherever calmon runs (`calmon check` says whose it is); `calmon incidents list` "
-                "shows what the messages were about"
-            )
-            nobody = max(d.created_at for d in messages) > last
-        text = f"{count_of(len(messages), 'message')} to {receiver_name(channel)} {said}"
-        since = "so far" if observed.sent is None else f"since {moment(last)}"
-        text += f" Nothing has reached {'anybody' if beside else 'Slack'} {since}." if nobody else ""
-        do = BESIDE if beside and reason is not WatchReason.DELIVERY_NOT_SENT else do
-        yield HealthIssue(reason, "critical" if nobody else "warning", text, do, channel=channel)
+    for reason, found in zip(_UNSENT, (stuck, dead, lost), strict=True):
+        for channel in {delivery.channel for delivery in found}:
+            messages = [delivery for delivery in found if delivery.channel == channel]
+            if reason is WatchReason.DELIVERY_STUCK:
+                nobody = _reaches_nobody(observed, stuck, messages)
+            else:
+                nobody = reason is WatchReason.DELIVERY_NOT_SENT and max(d.created_at for d in messages) > last
+            yield _unsent(reason, observed, messages, nobody=nobody)
+
+
+def _unsent(reason: WatchReason, observed: Observed, messages: Sequence[Delivery], *, nobody: bool) -> HealthIssue:
+    """Messages that one channel or receiver does not have; ``nobody``: nothing reaches anybody there now."""
+    channel, beside = messages[0].channel, messages[0].is_beside_slack
+    was, has = ("were", "have") if len(messages) > 1 else ("was", "has")
+    error = next((d.error for d in reversed(messages) if d.error), "no error was noted")
+    if reason is WatchReason.DELIVERY_STUCK:
+        said = f"{has} waited for more than an hour: {error}"
+        do = "`calmon check` asks Slack who we are; invite the bot to the channel, or fix the route in alerts.yaml"
+    elif reason is WatchReason.DELIVERY_REFUSED:
+        said = f"{was} refused by Slack for good: {error}"
+        do = "`calmon incidents list` shows what was not sent; a form that Slack refuses is a defect: report it"
+    else:
+        what, variable = ("addresses", "CALMON_APPRISE") if beside else ("token", "CALMON_SLACK_BOT_TOKEN")
+        said = f"{was} not sent and will not be: a process had no {what}, although messages had been sent before."
+        do = (
+            f"set {variable} wherever calmon runs (`calmon check` says whose it is); `calmon incidents list` "
+            "shows what the messages were about"
+        )
+    text = f"{count_of(len(messages), 'message')} to {receiver_name(channel)} {said}"
+    since = "so far" if observed.sent is None else f"since {moment(observed.sent[1])}"
+    text += f" Nothing has reached {'anybody' if beside else 'Slack'} {since}." if nobody else ""
+    do = BESIDE if beside and reason is not WatchReason.DELIVERY_NOT_SENT else do
+    return HealthIssue(reason, "critical" if nobody else "warning", text, do, channel=channel)
 
 
 def _untold(observed: Observed) -> Iterable[HealthIssue]:

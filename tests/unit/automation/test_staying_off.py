@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from monitor.automation.staying_off import stays_off
+from monitor.automation.label_evidence import stays_off
 from monitor.config.load import load_config
 from monitor.config.model import Config
 from monitor.core.records import RuleEvidence, SwitchState, WindowOutcome
